@@ -48,17 +48,17 @@ def _sources(top: str) -> bytes:
 
 def source_files(top: str) -> dict[str, Path]:
     """Return the source file of each module of PACKAGES that `top` imports, directly or not, and of `top` itself."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     waiting = [top]
     while waiting:
         name = waiting.pop()
         path = _path(name)
-        if path is None or name in found:
+        if path is None or name in files:
             continue
-        found[name] = path
+        files[name] = path
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         waiting += _imports(ast.parse(path.read_text()), package)
-    return found
+    return files
 
 
 def _path(name: str) -> Path | None:

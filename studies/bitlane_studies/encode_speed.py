@@ -63,10 +63,10 @@ def engines(threads: int) -> dict[str, Kernels | None]:
     dict of Kernels
         None is numpy.
     """
-    found: dict[str, Kernels | None] = {} if jit.numba() is None else {"numba": numba_kernels()}
+    result: dict[str, Kernels | None] = {} if jit.numba() is None else {"numba": numba_kernels()}
     if (in_c := c_kernels()) is not None:
-        found["C"] = in_c
-    return found if threads > 1 else {**found, "numpy": None}
+        result["C"] = in_c
+    return result if threads > 1 else {**result, "numpy": None}
 
 
 def milliseconds(works: dict[Named, Work]) -> dict[Named, float]:
@@ -82,13 +82,13 @@ def milliseconds(works: dict[Named, Work]) -> dict[Named, float]:
     """
     for work in works.values():
         work()
-    found = dict.fromkeys(works, float("inf"))
+    least = dict.fromkeys(works, float("inf"))
     for _ in range(REPEATS):
         for name, work in works.items():
             begin = time.perf_counter()
             work()
-            found[name] = min(found[name], 1e3 * (time.perf_counter() - begin))
-    return found
+            least[name] = min(least[name], 1e3 * (time.perf_counter() - begin))
+    return least
 
 
 def works_of(X: Matrix, threads: int) -> dict[Named, Work]:
@@ -136,9 +136,9 @@ def rows(name: str, X: Matrix) -> Iterator[tuple[str, ...]]:
     floats = X.astype(np.float32)
     for threads in THREADS:
         copy = ("copy", "numpy")
-        found = milliseconds({copy: partial(np.copy, floats), **works_of(X, threads)})
-        for (work, by), needed in found.items():
-            yield name, work, by, str(threads), f"{needed:.3g}", f"{needed / found[copy]:.2f}"
+        times = milliseconds({copy: partial(np.copy, floats), **works_of(X, threads)})
+        for (work, by), needed in times.items():
+            yield name, work, by, str(threads), f"{needed:.3g}", f"{needed / times[copy]:.2f}"
 
 
 def main() -> None:

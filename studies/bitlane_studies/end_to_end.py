@@ -1,4 +1,4 @@
-"""Measure whole fits, from a table in memory to coefficients: `taskset -c 0 python -m bitlane_studies.end_to_end`.
+"""Measure complete fits, from a table in memory to coefficients: `taskset -c 0 python -m bitlane_studies.end_to_end`.
 
 Every program trains least squares until its loss on the table is at most 1 % above that of a training with 32 bits. The
 epochs that takes are found first, each epoch's loss known. Then a fit with so many epochs is timed as a user would call
@@ -6,7 +6,7 @@ it: scaling, encoding, copies and text included. Times are the least of several 
 one core, or BLAS and encoders take all. Learning rates are those that a user gets without tuning, or the best of a grid
 where a program has no automatic one, told in the table.
 
-Bytes are counted whole: those of the table in memory that the fit reads, those that it writes, and those that its
+All bytes are counted: those of the table in memory that the fit reads, those that it writes, and those that its
 epochs read. Caches are not looked at.
 """
 
@@ -179,13 +179,15 @@ class ScikitLearnFits:
 
     def to(self, target: float) -> Fit:
         """Return the fit that reaches the target in the fewest epochs."""
-        found = {rate: first_below(losses, target) or EPOCHS + 1 for rate, losses in self.losses.items()}
-        rate = min(found, key=lambda each: found[each])
-        shown = f"eta0 {rate:g}, best of {len(found)}"
-        if found[rate] > EPOCHS:
+        epochs = {rate: first_below(losses, target) or EPOCHS + 1 for rate, losses in self.losses.items()}
+        rate = min(epochs, key=lambda each: epochs[each])
+        shown = f"eta0 {rate:g}, best of {len(epochs)}"
+        if epochs[rate] > EPOCHS:
             return Fit("scikit-learn", shown, None)
         size = self._X.nbytes
-        return Fit("scikit-learn", shown, found[rate], self.seconds(rate, found[rate]), (4 + found[rate]) * size, size)
+        return Fit(
+            "scikit-learn", shown, epochs[rate], self.seconds(rate, epochs[rate]), (4 + epochs[rate]) * size, size
+        )
 
     def seconds(self, rate: float, epochs: int) -> float:
         """Return the time of a fit, scaling included."""
@@ -257,25 +259,25 @@ def vowpal_wabbit(X: Floats, y: Floats, target: float) -> Fit:
             run_child("vw", {"arguments": ["-d", "rows.vw", "-t", "-i", "model", "-p", "out", "--quiet"]}, [0], folder)
             return float(np.mean((np.loadtxt(folder / "out", usecols=0) - y) ** 2))
 
-        found = None
+        fewest = None
         for passes in VW_PASSES:
             for rate in VW_RATES:
                 train(passes, rate)
                 if loss_now() <= target:
-                    found = (passes, rate)
+                    fewest = (passes, rate)
                     break
-            if found:
+            if fewest:
                 break
-        if found is None:
+        if fewest is None:
             return Fit("Vowpal Wabbit", shown, None)
-        seconds = min(train(*found) for _ in range(REPEATS))
-        size, cached = text.stat().st_size, cache.stat().st_size if found[0] > 1 else 0
+        seconds = min(train(*fewest) for _ in range(REPEATS))
+        size, cached = text.stat().st_size, cache.stat().st_size if fewest[0] > 1 else 0
         return Fit(
             "Vowpal Wabbit",
-            f"{shown}, -l {found[1]:g}, best of {len(VW_RATES)}",
-            found[0],
+            f"{shown}, -l {fewest[1]:g}, best of {len(VW_RATES)}",
+            fewest[0],
             seconds,
-            size + (found[0] - 1) * cached,
+            size + (fewest[0] - 1) * cached,
             cached,
         )
 
@@ -311,7 +313,7 @@ def board_text(fit: Fit) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables of each data set."""
-    parser = argparse.ArgumentParser(description="Measure whole fits, from a table in memory to coefficients.")
+    parser = argparse.ArgumentParser(description="Measure complete fits, from a table in memory to coefficients.")
     parser.add_argument(
         "--equal-epochs", action="store_true", help="of the first data set, the fits of 20 epochs alone"
     )

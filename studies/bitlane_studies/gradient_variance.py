@@ -143,11 +143,11 @@ def gradient_variance(
         values, labels = scaling.values(X[rows]), scaling.labels(y[rows].reshape(-1, 1))
         exact.append(_gradient(values, labels, FULL, settings, master, rng))
         for name, (precision, each) in kinds.items():
-            found = np.array([_gradient(values, labels, precision, each, master, rng) for _ in range(trial.repeats)])
-            spread = float(found.var(axis=0, ddof=1).sum())
+            drawn = np.array([_gradient(values, labels, precision, each, master, rng) for _ in range(trial.repeats)])
+            spread = float(drawn.var(axis=0, ddof=1).sum())
             variance[name] += spread / trial.batches
             if name == "all":
-                away = float(((found.mean(axis=0) - exact[-1]) ** 2).sum())
+                away = float(((drawn.mean(axis=0) - exact[-1]) ** 2).sum())
                 biases.append(away - spread / trial.repeats)
     chosen = np.array(exact)
     return Terms(

@@ -49,8 +49,8 @@ def gradients(batch: int) -> Values:
     digits = np.asarray(table.y[rows], np.float64).astype(np.int64)
     residual = X @ rng.normal(0, 0.01, (X.shape[1], 10)) - np.eye(10)[digits]
     X, residual = X.reshape(-1, batch, X.shape[1]), residual.reshape(-1, batch, 10)
-    found: Values = (np.einsum("gbf,gbc->gfc", X, residual) / batch).astype(np.float32).ravel()[:COUNT]
-    return found
+    values: Values = (np.einsum("gbf,gbc->gfc", X, residual) / batch).astype(np.float32).ravel()[:COUNT]
+    return values
 
 
 def samples() -> Iterator[tuple[str, Values]]:

@@ -186,11 +186,11 @@ def measured(name: str, data: ComparisonData, on_training: OnTraining) -> Levels
     rate = tuned_rate(data, on_training)
 
     def losses(method: Method) -> Floats:
-        found = np.empty((2, len(SEEDS)))
+        both = np.empty((2, len(SEEDS)))
         for at, seed in enumerate(SEEDS):
-            found[:, at] = final_losses(data, method, rate, seed)
+            both[:, at] = final_losses(data, method, rate, seed)
             on_training()
-        return found
+        return both
 
     full = losses(FULL)[0]
     return LevelsResult(
@@ -221,9 +221,9 @@ def verdict(fewer: Final, more: Final) -> str:
     return "alike" if abs(mean) <= noise else "lower" if mean < 0 else "higher"
 
 
-def verdicts(found: LevelsResult) -> list[str]:
+def verdicts(result: LevelsResult) -> list[str]:
     """Compare optimal levels with uniform levels of one bit more, then of the same bits, for each number of bits."""
-    finals = found.finals
+    finals = result.finals
     pairs = [(bits, bits + more) for more in (1, 0) for bits in OPTIMAL]
     return [verdict(finals["optimal", fewer], finals["uniform", bits]) for fewer, bits in pairs]
 
@@ -232,19 +232,21 @@ def text(sets: Sequence[LevelsResult]) -> Iterator[str]:
     """Yield the three tables: true losses, estimates, verdicts."""
     heads = [f"{levels} {bits}" for levels, bits in METHODS]
     cells = [["true loss over the loss at 32 bits", "rate", "32 bits over best", "32 bits over constant", *heads]]
-    for found in sets:
-        shown = [f"{each.true.mean():.4f} ± {_error(each.true):.4f}" for each in found.finals.values()]
-        cells.append([found.name, f"{found.rate:.3g}", f"{found.best:.4f}", f"{found.constant:.4f}", *shown])
+    for each_set in sets:
+        shown = [f"{each.true.mean():.4f} ± {_error(each.true):.4f}" for each in each_set.finals.values()]
+        cells.append(
+            [each_set.name, f"{each_set.rate:.3g}", f"{each_set.best:.4f}", f"{each_set.constant:.4f}", *shown]
+        )
     yield align_columns(cells)
     cells = [["estimated loss over the loss at 32 bits", *heads]]
-    for found in sets:
-        shown = [f"{each.estimate.mean():.4f} ± {_error(each.estimate):.4f}" for each in found.finals.values()]
-        cells.append([found.name, *shown])
+    for each_set in sets:
+        shown = [f"{each.estimate.mean():.4f} ± {_error(each.estimate):.4f}" for each in each_set.finals.values()]
+        cells.append([each_set.name, *shown])
     yield align_columns(cells)
     pairs = [f"{bits} against {bits + more} bits" for more in (1, 0) for bits in OPTIMAL]
     cells = [["optimal against uniform levels", "rows", "features", *pairs]]
-    for found in sets:
-        cells.append([found.name, f"{found.rows:,}", str(found.features), *verdicts(found)])
+    for each_set in sets:
+        cells.append([each_set.name, f"{each_set.rows:,}", str(each_set.features), *verdicts(each_set)])
     yield align_columns(cells)
 
 

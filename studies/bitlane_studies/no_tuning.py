@@ -46,7 +46,7 @@ def tables() -> Iterator[tuple[str, Matrix, Floats]]:
 
 def losses(X: Matrix, y: Floats, bits: int, sampling: str) -> tuple[float, NDArray[np.float64]]:
     """Return the automatic rate, and the mean final losses over seeds at each of its multiples, float64 [times]."""
-    rate, found = 0.0, []
+    rate, means = 0.0, []
     for seed in SEEDS:
         settings: dict[str, Any] = {"bits": bits, "sampling": sampling, "device": "cpu", "random_state": seed}
         auto = SGDRegressor(**settings).fit(X, y)
@@ -54,17 +54,17 @@ def losses(X: Matrix, y: Floats, bits: int, sampling: str) -> tuple[float, NDArr
         models = [
             auto if times == 1 else SGDRegressor(learning_rate=times * rate, **settings).fit(X, y) for times in TIMES
         ]
-        found.append([float(np.mean((model.predict(X) - y) ** 2)) for model in models])
-    return rate, np.mean(found, axis=0)
+        means.append([float(np.mean((model.predict(X) - y) ** 2)) for model in models])
+    return rate, np.mean(means, axis=0)
 
 
 def row(name: str, X: Matrix, y: Floats) -> tuple[str, ...]:
     """Return a data set's row of the table: for each precision the rate, its loss over the least, and where that is."""
     cells = [name, f"{len(X):,} x {X.shape[1]}"]
     for bits, sampling in BITS:
-        rate, found = losses(X, y, bits, sampling)
-        best = int(np.argmin(found))
-        cells += [f"{rate:g}", f"{found[TIMES.index(1.0)] / found[best]:.4f}", f"x {TIMES[best]:g}"]
+        rate, means = losses(X, y, bits, sampling)
+        best = int(np.argmin(means))
+        cells += [f"{rate:g}", f"{means[TIMES.index(1.0)] / means[best]:.4f}", f"x {TIMES[best]:g}"]
     return tuple(cells)
 
 

@@ -70,13 +70,13 @@ def data_sets() -> dict[str, ComparisonData]:
     DataError
         If a data set is not available.
     """
-    found = {}
+    sets = {}
     for name in ("cadata", "mnist"):
         table = load_dataset(name)
         order = np.random.default_rng(0).permutation(table.rows)[:ROWS]
         y = binary_labels(table.y[order], "0") if name == "mnist" else table.y[order]
-        found[name] = ComparisonData(table.X[order], y)
-    return found
+        sets[name] = ComparisonData(table.X[order], y)
+    return sets
 
 
 def curves_of(name: str, data: ComparisonData) -> list[StalenessCurve]:

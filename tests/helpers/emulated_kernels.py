@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from tests.helpers.places import ROOT
+from tests.helpers.row_offsets import ROOT
 
 from bitlane.contract.layout import CHUNK
 from bitlane.quantization.c_kernels import CONSTANTS, SOURCE, VALUE_TYPES, Kernels
@@ -29,7 +29,7 @@ def emulated_kernels(command: Sequence[str], pointer_bytes: int) -> Kernels:
 
 
 def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable[..., None]:
-    def encode(X, mapped, runs, of_rows, offsets, places, stride, words) -> None:
+    def encode(X, mapped, runs, of_rows, offsets, row_offsets, stride, words) -> None:
         features, sets = len(mapped.columns), int(of_rows.size > 0) if of_rows.ndim == 1 else len(of_rows)
         padding = (0, -features % CHUNK)
         sizes = (X.itemsize, features, mapped.base_bits, len(runs), sets, stride, words.size, pointer_bytes)
@@ -41,7 +41,7 @@ def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable
             runs.astype(np.int64),
             of_rows,
             np.pad(offsets, padding),
-            places.astype(np.int64),
+            row_offsets.astype(np.int64),
             words,
         )
         done = subprocess.run(command, input=b"".join(each.tobytes() for each in arrays), capture_output=True)

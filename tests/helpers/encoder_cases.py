@@ -12,7 +12,7 @@ from bitlane.contract.encoding import ValueType, row_parts
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import Words
 from bitlane.contract.precision import Precision
-from bitlane.contract.prng import PLACE_STEP
+from bitlane.contract.prng import INDEX_STEP
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.scaling import Scaling, fit_scaling
 from bitlane.quantization.source import VALUE_TYPES, pack_source
@@ -81,7 +81,7 @@ def random_case(
             "base_digits": precision.base_digits,
             "sets": used,
         },
-        seeds=[(seed_word(seed, number) + first * PLACE_STEP) % (1 << 32) for number in range(sets)],
+        seeds=[(seed_word(seed, number) + first * INDEX_STEP) % (1 << 32) for number in range(sets)],
         source=source,
         regions=[
             encoder.base(geometry, 0) if base else np.empty(0, np.uint64),

@@ -50,7 +50,7 @@ int main(void)
     rows.feature_offsets = take(padded, sizeof(uint32_t));
     rows.sets = (intptr_t)n[RANDOM];
     rows.region = (intptr_t)(n[RANDOM] ? n[WORDS] / n[RANDOM] : n[WORDS]);
-    rows.places = take_indices(n[COUNT]);
+    rows.row_offsets = take_indices(n[COUNT]);
     rows.words = take(n[WORDS], sizeof(uint64_t));
     if (!n[RANDOM])
         rows.of_rows = NULL;

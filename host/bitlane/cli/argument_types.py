@@ -32,10 +32,10 @@ def seed(text: str) -> int:
 
 def words(text: str) -> list[str]:
     """Words separated by commas."""
-    found = [word.strip() for word in text.split(",")]
-    if not all(found):
+    parsed = [word.strip() for word in text.split(",")]
+    if not all(parsed):
         raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of words")
-    return found
+    return parsed
 
 
 def integers(text: str) -> list[int]:

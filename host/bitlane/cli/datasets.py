@@ -14,8 +14,8 @@ from .command import Command
 def _run(_: argparse.Namespace) -> None:
     cells = [["data set", "task", "content", "from", "rows", "features"]]
     for entry in list_datasets():
-        place = location_of(entry) or "set BITLANE_DATA"
-        cells.append([entry.name, entry.task, entry.about, place, f"{entry.rows:,}", f"{entry.features}"])
+        location = location_of(entry) or "set BITLANE_DATA"
+        cells.append([entry.name, entry.task, entry.about, location, f"{entry.rows:,}", f"{entry.features}"])
     print(align_columns(cells, left=4))
 
 

@@ -15,13 +15,13 @@ BUILD = f"build one (bitstreams/README.md), and set {VARIABLE} to the folder tha
 
 def board_lines() -> list[str]:
     """Return a table of the boards with their overlays, and on a board one line about it."""
-    found, here = overlays(), this_board()
+    available, here = overlays(), this_board()
     cells = [["board", "overlay", "where"]]
-    for board, overlay in found.items():
-        cells.append([board, f"{overlay.width} bits at {overlay.clock_mhz:g} MHz", overlay.place])
-    cells += [[board, "none", recipe] for board, recipe in RECIPES.items() if board not in found]
+    for board, overlay in available.items():
+        cells.append([board, f"{overlay.width} bits at {overlay.clock_mhz:g} MHz", overlay.location])
+    cells += [[board, "none", recipe] for board, recipe in RECIPES.items() if board not in available]
     lines = align_columns(cells, left=3).splitlines()
-    if here in found:
+    if here in available:
         lines.append(f"This board is {here}: device 'pynq' loads its overlay.")
     elif here is not None:
         lines.append(f"This board is {here}, and there is no overlay for it: {BUILD}.")

@@ -47,21 +47,21 @@ def _run(arguments: argparse.Namespace) -> None:
     scaling = column_scaling(table.X)
     values, names = scaling.values(table.X), [table.feature_names[j] for j in scaling.active]
     with progress("choosing levels", len(names), "feature") as advance:
-        found = savings(values, precision.bits, advance)
-    text = savings_summary(found, names, source_name(arguments.source), table.rows)
+        saved = savings(values, precision.bits, advance)
+    text = savings_summary(saved, names, source_name(arguments.source), table.rows)
     if out is not None:
         panels = [
             Panel(
                 names[j],
-                f"variance {found.uniform[j]:.3g}, optimal {found.optimal[j, -1]:.3g}",
+                f"variance {saved.uniform[j]:.3g}, optimal {saved.optimal[j, -1]:.3g}",
                 values[:, j],
                 feature_levels(values[:, j], precision.bits),
             )
-            for j in found.order[:SHOWN]
+            for j in saved.order[:SHOWN]
         ]
         title = f"{source_name(arguments.source)}: uniform and optimal levels, {precision.bits} bits"
-        with atomic_write(out) as part:
-            levels_plot(panels, np.linspace(-1.0, 1.0, precision.levels), part, title)
+        with atomic_write(out) as temporary:
+            levels_plot(panels, np.linspace(-1.0, 1.0, precision.levels), temporary, title)
         text += f"\n\nwritten to {out}"
     print(text)
 

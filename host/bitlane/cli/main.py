@@ -42,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BitlaneError as error:
         return _fail(str(error))
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{place}{error.strerror or error}")
+        prefix = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{prefix}{error.strerror or error}")
     except MemoryError:
-        return _fail("not enough memory: train on a part of the rows")
+        return _fail("not enough memory: train on some of the rows")
     except KeyboardInterrupt:
         print("bitlane: interrupted", file=sys.stderr)
         return 130

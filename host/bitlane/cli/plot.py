@@ -19,8 +19,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     record = read_record(arguments.folder)
-    with tempfile.TemporaryDirectory(prefix=".plots.", dir=arguments.folder) as part:
-        for path in draw(record, part):
+    with tempfile.TemporaryDirectory(prefix=".plots.", dir=arguments.folder) as temporary:
+        for path in draw(record, temporary):
             os.replace(path, arguments.folder / path.name)
             print(arguments.folder / path.name)
 

@@ -31,18 +31,18 @@ def load_source(arguments: argparse.Namespace) -> tuple[Dataset, str]:
         if arguments.target is not None:
             raise DataError(f"data set {source!r} has one target: omit --target")
         table, task = load_dataset(source), known[source].task
-        found = "regression" if task == "regression" else "classification"
+        kind = "regression" if task == "regression" else "classification"
     else:
         if not Path(source).exists() and not Path(source).suffix:
             near = near_names(source, list(known)) or "; see bitlane datasets"
             raise DataError(f"no file or data set {source!r}{near}")
         table = read_dataset(source, arguments.target, impute=arguments.impute)
-        found = guessed_task(table)
+        kind = guessed_task(table)
     if arguments.task != "auto":
-        found = arguments.task
-    if found == "regression" and table.y.dtype.kind != "f":
+        kind = arguments.task
+    if kind == "regression" and table.y.dtype.kind != "f":
         raise DataError(f"target {table.target!r} holds text: use --task classification")
-    return table, found
+    return table, kind
 
 
 def guessed_task(table: Dataset) -> str:

@@ -48,8 +48,8 @@ ESTIMATOR_PARAMETERS = (
     *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
     *("staleness", "model_bits", "gradient_bits", "average_every"),
 )
-# Besides these, a resumed training must keep what follows.
-KEPT = ("bits", "sampling", "seed", "class_weight", "target", "task", "impute")
+# Besides these, a resumed training may not change what follows.
+UNCHANGED = ("bits", "sampling", "seed", "class_weight", "target", "task", "impute")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +135,7 @@ def _parameters(arguments: argparse.Namespace, table: Dataset, task: str, precis
 
 def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     """The checkpoint to resume and its record. Arguments that must stay as they were are taken from there."""
-    given = [name for name in (*ESTIMATOR_PARAMETERS, *KEPT) if name != "epochs" and hasattr(arguments, name)]
+    given = [name for name in (*ESTIMATOR_PARAMETERS, *UNCHANGED) if name != "epochs" and hasattr(arguments, name)]
     if given:
         option = given[0].replace("_", "-")
         raise DataError(f"--{option}: a resumed training keeps its options; omit it, or start a new one")

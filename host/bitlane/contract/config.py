@@ -36,7 +36,7 @@ class AcceleratorConfig:
     max_features : int, default=16384
         Features that a model memory holds: a power of two of at least 64.
     row_buffer_beats : int, default=4096
-        Beats of samples kept between the two uses of a row. The longest row has `max_row_words` words.
+        Beats of samples stored between the two uses of a row. The longest row has `max_row_words` words.
     fifo_beats : int, default=256
         Beats prefetched for each stream. They must cover the read latency of the memory.
     address_bits : int, default=40

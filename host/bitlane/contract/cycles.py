@@ -189,13 +189,13 @@ class _Tokens:
 
     def first_of_bursts(self, stream: Int64s, beats: int) -> Int64s:
         """Return the tokens, counted from the first label, with which the bursts of a stream of `beats` beats begin."""
-        four, place = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
-        return four * self.count + stream[place]
+        four, index = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
+        return four * self.count + stream[index]
 
     def slots_of(self, tokens: Int64s) -> Int64s:
         """Return the slots of tokens counted from the first label."""
-        four, place = np.divmod(tokens, self.count)
-        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[place]
+        four, index = np.divmod(tokens, self.count)
+        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[index]
         return slots
 
 

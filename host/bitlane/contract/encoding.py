@@ -33,7 +33,7 @@ class ValueType(IntEnum):
 
 VALUE_BITS = {ValueType.UINT8: 8, ValueType.INT16: 16, ValueType.FLOAT32: 32}
 # Integers stand at the top of the 24 bits of a significand. As for a float32, their unit is 2**(exponent - FLOAT_BIAS).
-INTEGER_PLACE = {ValueType.UINT8: 16, ValueType.INT16: 8}
+INTEGER_SHIFT = {ValueType.UINT8: 16, ValueType.INT16: 8}
 
 
 def position_bits(base_bits: int) -> int:
@@ -41,7 +41,7 @@ def position_bits(base_bits: int) -> int:
     return base_bits + POSITION_FRACTION + 2
 
 
-def left_places(base_bits: int) -> int:
+def left_shift(base_bits: int) -> int:
     """Return how far a product is shifted to the left in front of the shift to the right of its feature."""
     return max(0, base_bits - 11)
 

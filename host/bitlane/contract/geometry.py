@@ -140,13 +140,13 @@ class Geometry:
     def tails(self) -> tuple[int, int]:
         """Rows in the last group of a full batch, and in the last group of the epoch."""
         last = self.rows - (self.batches - 1) * self.batch
-        whole = min(self.batch, self.rows)
-        return (whole - 1) % self.rows_per_beat + 1, (last - 1) % self.rows_per_beat + 1
+        full = min(self.batch, self.rows)
+        return (full - 1) % self.rows_per_beat + 1, (last - 1) % self.rows_per_beat + 1
 
     def first_row(self, group: int) -> int:
         """Return the first row of a group, or `rows` after the last group."""
-        batch, place = divmod(group, self.batch_groups)
-        return min(batch * self.batch + place * self.rows_per_beat, self.rows)
+        batch, index = divmod(group, self.batch_groups)
+        return min(batch * self.batch + index * self.rows_per_beat, self.rows)
 
     def group_start(self, row: int) -> int:
         """Return the first row of the group that holds `row`, or `rows` for the end of the epoch."""
@@ -159,8 +159,8 @@ class Geometry:
     def slots(self, groups: range) -> NDArray[np.intp]:
         """Return the positions of the rows of consecutive groups among all words of these groups: int [rows]."""
         rows = self.rows_of(groups)
-        batch, place = np.divmod(np.arange(rows.start, rows.stop), self.batch)
-        group, column = np.divmod(place, self.rows_per_beat)
+        batch, index = np.divmod(np.arange(rows.start, rows.stop), self.batch)
+        group, column = np.divmod(index, self.rows_per_beat)
         slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.rows_per_beat + column
         return slots
 

@@ -43,7 +43,7 @@ def pack_base(
     labels : int16 array [rows, outputs]
         In units of ``2**-15``.
     geometry : Geometry
-        Of the whole region.
+        Of the complete region.
     groups : range, optional
         Groups that these rows fill; they start and end at a multiple of four, or at the end of the epoch. All groups by
         default.
@@ -80,19 +80,19 @@ def pack_labels(labels: NDArray[np.int16], geometry: Geometry) -> Words:
     return _label_beats(labels, geometry, groups).reshape(-1)[: geometry.base_words]
 
 
-def base_places(geometry: Geometry) -> NDArray[np.intp]:
+def base_row_offsets(geometry: Geometry) -> NDArray[np.intp]:
     """Return where the digits of each row begin in a base region: int [rows]. A row has every P-th word from there."""
     group, column = np.divmod(geometry.slots(range(geometry.groups)), geometry.rows_per_beat)
     beat = (group // LABELS_PER_WORD + 1) * geometry.outputs + group * geometry.base_row_words
-    places: NDArray[np.intp] = beat * geometry.rows_per_beat + column
-    return places
+    offsets: NDArray[np.intp] = beat * geometry.rows_per_beat + column
+    return offsets
 
 
-def draw_places(geometry: Geometry) -> NDArray[np.intp]:
+def draw_row_offsets(geometry: Geometry) -> NDArray[np.intp]:
     """Return where the draw words of each row begin in a draw region: int [rows]. A row has every P-th word."""
     group, column = np.divmod(geometry.slots(range(geometry.groups)), geometry.rows_per_beat)
-    places: NDArray[np.intp] = group * geometry.chunks * geometry.rows_per_beat + column
-    return places
+    offsets: NDArray[np.intp] = group * geometry.chunks * geometry.rows_per_beat + column
+    return offsets
 
 
 def unpack_base(
@@ -121,7 +121,7 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
     codes : uint8 array [rows, n]
         ``2 * u1 + u2``.
     geometry : Geometry
-        Of the whole region.
+        Of the complete region.
     groups : range, optional
         Groups that these rows fill; all by default.
 

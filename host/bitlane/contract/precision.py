@@ -44,15 +44,15 @@ class Precision:
     def __post_init__(self) -> None:
         if self.sampling not in SAMPLINGS:
             raise DataError(f"sampling={self.sampling!r} is unknown: choose one of {', '.join(SAMPLINGS)}")
-        whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
+        is_integer = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
         if self.codebook:
             stored = [DIGIT_BITS + base_bits for base_bits in CODEBOOK_BITS]
             if self.sampling != "double":
                 raise DataError(f"sampling={self.sampling!r} has no codebooks: choose 'double'")
-            if not whole or self.bits not in stored:
+            if not is_integer or self.bits not in stored:
                 raise DataError(f"bits={self.bits!r} has no codebooks: choose {', '.join(map(str, stored))}")
             return
-        if not whole or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
+        if not is_integer or self.bits % DIGIT_BITS or not DIGIT_BITS <= self.bits <= FULL_BITS:
             raise DataError(
                 f"bits={self.bits!r} cannot be stored: choose an even number from 2 to {FULL_BITS}, or 3 or 5 with "
                 'levels="optimal"'

@@ -1,4 +1,4 @@
-"""Random words for random rounding: a function of the seed of the batch, the place in the batch, and the lane.
+"""Random words for random rounding: a function of the seed of the batch, the index in the batch, and the lane.
 
 A counter is mixed by a few rounds of a Feistel network of rotations and ANDs, with 16 bits in each half (the network of
 Simon: Beaulieu et al., 2013). In hardware this takes one lookup table per bit. A resumed run needs only the seed.
@@ -15,7 +15,7 @@ Words = NDArray[np.uint32]
 
 SEED_BITS = 32
 SEED_STEP = 0x9E37_79B9  # what the seed grows by at a batch's end; odd, so that none comes twice
-PLACE_STEP = 0x85EB_CA6B  # from one place in a batch to the next: a chunk's, or a group's
+INDEX_STEP = 0x85EB_CA6B  # from one index in a batch to the next: a chunk's, or a group's
 RANDOM_ROUNDS = 8
 ROUND_KEYS = tuple((i + 1) * SEED_STEP >> 16 & 0xFFFF for i in range(RANDOM_ROUNDS))
 MAX_CUT = 27  # bits that rounding may leave out
@@ -26,27 +26,27 @@ def lane_offset(lane: int) -> int:
 
     Lanes 0 to 31 publish weights; from 32 on, lanes round s and d of each row of a beat.
     """
-    mixed = (lane + 1) * PLACE_STEP & 0xFFFF_FFFF
+    mixed = (lane + 1) * INDEX_STEP & 0xFFFF_FFFF
     return (mixed ^ mixed >> 15) * 0xC2B2_AE35 & 0xFFFF_FFFF
 
 
-def random_words(seed: int, places: range, lanes: Words) -> Words:
+def random_words(seed: int, indices: range, lanes: Words) -> Words:
     """Return the random words of a batch.
 
     Parameters
     ----------
     seed : int
         Seed of the batch, 32 bits.
-    places : range
-        Places in the batch.
+    indices : range
+        Indices in the batch: of chunks or of groups.
     lanes : uint32 array [lanes]
         Offsets from `lane_offset`.
 
     Returns
     -------
-    uint32 array [places, lanes]
+    uint32 array [indices, lanes]
     """
-    counted = np.arange(places.start, places.stop, dtype=np.uint32) * np.uint32(PLACE_STEP) + np.uint32(seed)
+    counted = np.arange(indices.start, indices.stop, dtype=np.uint32) * np.uint32(INDEX_STEP) + np.uint32(seed)
     return mixed(counted[:, None] ^ lanes)
 
 

@@ -35,7 +35,7 @@ def load_cifar10() -> tuple[Images, Labels]:
     """Load the 50,000 training images in their original order.
 
     They are read from the folder `cifar-10-batches-bin` in BITLANE_DATA (the unpacked binary version), if it exists.
-    Otherwise the archive is downloaded (170 MB) and kept in the cache.
+    Otherwise the archive is downloaded (170 MB) and stored in the cache.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Data sets by name: from scikit-learn, from a folder of the user, or downloaded.
 
 The environment variable `BITLANE_DATA` names a folder of `NAME.npz` files (arrays X_train, y_train, X_test, y_test),
-which comes first. A data set that is not there is downloaded, checked, and kept in `BITLANE_CACHE` (default
+which comes first. A data set that is not there is downloaded, checked, and stored in `BITLANE_CACHE` (default
 `~/.cache/bitlane`, or `bitlane` in `XDG_CACHE_HOME`).
 """
 
@@ -63,7 +63,7 @@ def load_dataset(name: str) -> Dataset:
 
 
 def location_of(entry: DatasetEntry) -> str:
-    """Return the place from which `load_dataset` would take the data set now.
+    """Return the path or address from which `load_dataset` would take the data set now.
 
     Returns
     -------

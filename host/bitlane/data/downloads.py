@@ -1,4 +1,4 @@
-"""Downloads: files with a known SHA-256 digest, kept in the cache folder.
+"""Downloads: files with a known SHA-256 digest, stored in the cache folder.
 
 pooch downloads, checks and caches. This module turns its errors into one line that says what to do.
 """
@@ -81,11 +81,11 @@ def download(file: RemoteFile, folder: Path) -> Path:
     except requests.RequestException as error:  # an OSError too
         raise DataError(f"{file.url} cannot be downloaded: {_reason(error)}; {_ADVICE}") from error
     except ValueError as error:
-        found = re.search(r"but got (\w+)", str(error))
-        if found is None:
+        match = re.search(r"but got (\w+)", str(error))
+        if match is None:
             raise
         raise DataError(
-            f"{file.url} has SHA-256 {found[1]}, expected {file.sha256}: the file is damaged or was replaced; {_ADVICE}"
+            f"{file.url} has SHA-256 {match[1]}, expected {file.sha256}: the file is damaged or was replaced; {_ADVICE}"
         ) from error
     return Path(path)
 

@@ -67,7 +67,7 @@ def read_dataset(path: str | Path, target: str | None = None, *, impute: bool = 
         A file .csv, .tsv, .parquet, .libsvm, .svm, .svmlight, .npz or .npy; csv, tsv and libsvm also with .gz or .bz2.
     target : str, optional
         Name of the label column of a csv or parquet file; in an npy matrix its number, 0 for the first and -1 for the
-        last. The other formats have a fixed place for it: npz the array y or y_train, libsvm the first field of a line.
+        last. In the other formats it is fixed: npz the array y or y_train, libsvm the first field of a line.
     impute : bool, default=False
         Whether missing and infinite features are replaced by the mean of their column. Labels are never replaced.
 
@@ -118,7 +118,7 @@ def _read_csv(path: Path, target: str | None) -> Dataset:
     pandas = require_extra("pandas", "reading csv files")
     separator = "\t" if ".tsv" in path.suffixes else ","
     try:
-        # low_memory=False: a column's type comes from all of its values, not from a part of them
+        # low_memory=False: a column's type comes from all of its values, not from some of them
         frame = pandas.read_csv(path, sep=separator, low_memory=False, index_col=False)
     except pandas.errors.EmptyDataError:
         raise DataError(f"{path.name} is empty") from None
@@ -216,15 +216,15 @@ def _read_npz(path: Path, target: str | None) -> Dataset:
         with np.load(path, allow_pickle=False) as arrays:
             if not hasattr(arrays, "files"):
                 raise DataError(f"{path.name} holds one array instead of X and y: rename it to .npy")
-            found = set(arrays.files)
+            names = set(arrays.files)
             for X_name, y_name in (("X", "y"), ("X_train", "y_train")):
-                if {X_name, y_name} <= found:
+                if {X_name, y_name} <= names:
                     break
             else:
-                raise DataError(f"{path.name} holds {_some(sorted(found))}; it needs X and y, or X_train and y_train")
+                raise DataError(f"{path.name} holds {_some(sorted(names))}; it needs X and y, or X_train and y_train")
             X, y = _samples(arrays[X_name], X_name, path.name), _targets(arrays[y_name], y_name, path.name)
             held_out = None
-            if {"X_test", "y_test"} <= found:
+            if {"X_test", "y_test"} <= names:
                 held_out = (
                     _samples(arrays["X_test"], "X_test", path.name),
                     _targets(arrays["y_test"], "y_test", path.name),
@@ -280,9 +280,9 @@ def _numbered(X: Floats, y: NDArray[Any]) -> Dataset:
     return Dataset(X, y, tuple(f"x{j}" for j in range(X.shape[1])), "y")
 
 
-def _no_target(path: Path, target: str | None, place: str) -> None:
+def _no_target(path: Path, target: str | None, location: str) -> None:
     if target not in (None, "y"):
-        raise DataError(f"{path.name} has no column {target!r}: its target is {place}; omit the target")
+        raise DataError(f"{path.name} has no column {target!r}: its target is {location}; omit the target")
 
 
 # --- what every table must be --------------------------------------------------------------------

@@ -170,12 +170,12 @@ def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) ->
 
 def available_devices() -> list[Availability]:
     """Return every named device, and whether it can be opened. Each is opened and closed once."""
-    found = []
+    results = []
     for name in _names():
         try:
             open_device(name).close()
         except DeviceError as error:
-            found.append(Availability(name, False, str(error)))
+            results.append(Availability(name, False, str(error)))
         else:
-            found.append(Availability(name, True))
-    return found
+            results.append(Availability(name, True))
+    return results

@@ -151,8 +151,8 @@ class SoftwareDevice(ABC):
         if register.name == "control":
             self._control(value)
         elif register.writable and register.name not in self._absent:
-            kept = self._values[register.name] & ~(0xFFFF_FFFF << shift)
-            self._values[register.name] = (kept | value << shift) & ((1 << register.bits) - 1)
+            others = self._values[register.name] & ~(0xFFFF_FFFF << shift)
+            self._values[register.name] = (others | value << shift) & ((1 << register.bits) - 1)
 
     def _control(self, value: int) -> None:
         if value & CONTROL_ACKNOWLEDGE:

@@ -155,7 +155,7 @@ class Driver:
             raise DeviceError(f"{self.device.name} is busy with another run")
         counters = []
         for first in range(0, max(len(encoding.seeds), 1), self.config.encoder):
-            step = encoding.part(range(first, min(first + self.config.encoder, len(encoding.seeds))))
+            step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
             self._write_all(encoding_values(step, samples, source, first))
             expected = predict_encoding(step.geometry, step.value_type, step.base, len(step.seeds))
             code = encode_and_wait(self.device, expected.least, self.timeout)

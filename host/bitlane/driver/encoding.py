@@ -27,7 +27,7 @@ class Encoding:
     base : bool
         Whether to write labels and base words.
     seeds : sequence of int
-        For each draw set to write: the word of the set, plus PLACE_STEP for each row before the first.
+        For each draw set to write: the word of the set, plus INDEX_STEP for each row before the first.
     """
 
     geometry: Geometry
@@ -42,7 +42,7 @@ class Encoding:
         beats = source_beats(self.value_type, geometry.features, geometry.rows, geometry.outputs)
         return -(-beats // BURST_BEATS) * BURST_BEATS
 
-    def part(self, sets: range) -> Encoding:
+    def with_sets(self, sets: range) -> Encoding:
         """Return the encoding of some of the draw sets; the base region is part of the first."""
         return replace(self, base=self.base and sets.start == 0, seeds=self.seeds[sets.start : sets.stop])
 

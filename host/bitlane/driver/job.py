@@ -55,9 +55,9 @@ class Job:
 
     def __post_init__(self) -> None:
         shape = (self.geometry.levels, self.geometry.features) if self.geometry.codebook else None
-        found = None if self.levels is None else self.levels.shape
-        if found != shape:
-            raise DataError(f"levels has shape {found}, but the geometry says {shape}")
+        actual = None if self.levels is None else self.levels.shape
+        if actual != shape:
+            raise DataError(f"levels has shape {actual}, but the geometry says {shape}")
         if self.levels is not None and (self.levels.min() < LEVEL.minimum or self.levels.max() > LEVEL.maximum):
             raise DataError(
                 f"levels range from {self.levels.min()} to {self.levels.max()}, in units of 2**-{LEVEL.fraction}: "

@@ -84,13 +84,13 @@ def strides(job: Job) -> dict[str, int]:
         A set is larger than a stride register holds.
     """
     regions = {"base_stride": job.base_regions, "draw_stride": job.draw_regions}
-    found = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
-    if max(found.values()) >= STRIDE_LIMIT:
+    results = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
+    if max(results.values()) >= STRIDE_LIMIT:
         raise DataError(
-            f"a draw set takes {max(found.values())} bytes, but with several sets the limit is {STRIDE_LIMIT} bytes "
+            f"a draw set takes {max(results.values())} bytes, but with several sets the limit is {STRIDE_LIMIT} bytes "
             "each: use draws='once', or train on fewer rows"
         )
-    return found
+    return results
 
 
 def _mode(job: Job) -> dict[str, int]:

@@ -72,12 +72,12 @@ def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDA
         if before is None:
             raise DataError("classes must be passed on the first call to partial_fit: pass all labels of the data")
         return before
-    found = np.unique(np.asarray(classes))
-    if len(found) < 2:
-        raise DataError(f"classes={found.tolist()}: a classifier needs two or more")
-    if before is not None and not np.array_equal(found, before):
-        raise DataError(f"classes={found.tolist()}, but earlier calls had {before.tolist()}")
-    return found
+    unique = np.unique(np.asarray(classes))
+    if len(unique) < 2:
+        raise DataError(f"classes={unique.tolist()}: a classifier needs two or more")
+    if before is not None and not np.array_equal(unique, before):
+        raise DataError(f"classes={unique.tolist()}, but earlier calls had {before.tolist()}")
+    return unique
 
 
 def _given_weights(class_weight: Mapping[Any, Any], classes: list[Any]) -> NDArray[np.float64]:

@@ -262,11 +262,11 @@ def precisions_of(bits: Sequence[int], samplings: Sequence[str]) -> list[Precisi
     DataError
         A precision is invalid.
     """
-    found: dict[Precision, None] = {}
+    unique: dict[Precision, None] = {}
     for sampling in samplings:
         for stored in sorted(bits):
-            found[FULL if stored == FULL_BITS else Precision(stored, sampling)] = None
-    return [precision for precision in found if precision != FULL]
+            unique[FULL if stored == FULL_BITS else Precision(stored, sampling)] = None
+    return [precision for precision in unique if precision != FULL]
 
 
 def one_vs_rest(y: NDArray[Any], positive: str | None) -> tuple[Floats, str]:

@@ -105,6 +105,6 @@ def codebook_values(table: Codebook) -> Floats:
 
 def _in_units(levels: Floats) -> Codebook:
     units = np.ldexp(levels, LEVEL.fraction)
-    whole = np.rint(units)
-    whole[0], whole[-1] = np.floor(units[0]), np.ceil(units[-1])
-    return whole.astype(np.int32)
+    rounded = np.rint(units)
+    rounded[0], rounded[-1] = np.floor(units[0]), np.ceil(units[-1])
+    return rounded.astype(np.int32)

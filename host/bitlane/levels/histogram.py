@@ -18,17 +18,17 @@ BLOCK = 1 << 15  # values worked on at a time: what a cache holds
 SAMPLE = 1 << 12  # values of which the median is taken
 LOW_BITS = 16
 BUCKETS = 1 << (32 - LOW_BITS)
-LINE = 8  # numbers kept for each bin, so that a value touches one line of the cache
+LINE = 8  # numbers stored for each bin, so that a value touches one line of the cache
 
 
-def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) -> Bins:
-    """Put the values into about `parts` bins, at most four times as many.
+def histogram(values: NDArray[np.floating], weights: Floats | None, goal: int) -> Bins:
+    """Put the values into about `goal` bins, at most four times as many.
 
     The bin of a value depends on the float32 bits of its distance from the middle. These bits have the order of the
     floats, so that each bin holds all values between its first and its last, whatever the rounding. The first pass
-    counts the values by their upper 16 bits. Each bucket is then divided into equal parts: half of `parts` is assigned
+    counts the values by their upper 16 bits. Each bucket is then divided into equal bins: half of `goal` is assigned
     by the number of values (quantiles, for clustered values), and half by the density of the best levels, about the
-    cube root of the density of the values (Panter and Dite 1951). Neighbours too small for a part share a bin. The
+    cube root of the density of the values (Panter and Dite 1951). Neighbours too small for one share a bin. The
     second pass sums.
 
     Parameters
@@ -37,7 +37,7 @@ def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) 
         Finite, in any order.
     weights : float64 array [N] or None
         Positive; None for 1 each.
-    parts : int
+    goal : int
         At least 1.
 
     Returns
@@ -50,7 +50,7 @@ def histogram(values: NDArray[np.floating], weights: Floats | None, parts: int) 
     counts = np.zeros(BUCKETS)
     for _, words, heavy in _blocks(values, weights, middle, scale):
         _count(words, heavy, counts)
-    base, pieces, bins = _cut(counts, parts)
+    base, pieces, bins = _cut(counts, goal)
     sums = np.zeros(bins * LINE)
     for x, words, heavy in _blocks(values, weights, middle, scale):
         _sum(words, x, heavy, base, pieces, sums)
@@ -83,16 +83,16 @@ def _blocks(
         yield x, words, ones[: len(x)] if weights is None else weights[start : start + BLOCK]
 
 
-def _cut(counts: Floats, parts: int) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Return the first bin and the number of parts (0 for less than one) of each bucket, and the number of bins."""
+def _cut(counts: Floats, goal: int) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """Return the first bin and the number of bins (0 for less than one) of each bucket, and the number of bins."""
     used = np.flatnonzero(counts)
     width = _edge(((used - BUCKETS // 2) << LOW_BITS) + (1 << LOW_BITS) - 1) - _edge((used - BUCKETS // 2) << LOW_BITS)
     dense = np.cbrt(counts[used] * (width / width.max()) ** 2)
-    share = parts * (counts[used] / counts[used].sum() + dense / dense.sum()) / 2
+    share = goal * (counts[used] / counts[used].sum() + dense / dense.sum()) / 2
     ends = np.floor(np.cumsum(share)).astype(np.int64)
     pieces = np.diff(ends, prepend=0)
     alone = pieces == 0
-    begins = alone & ~np.concatenate([[False], alone[:-1]])  # neighbours of less than a part share the first one's
+    begins = alone & ~np.concatenate([[False], alone[:-1]])  # neighbours of less than a bin share the first one's
     bins = np.cumsum(pieces + begins)
     tables = np.zeros((2, BUCKETS), np.int32)
     tables[:, used] = bins - np.maximum(pieces, 1), pieces

@@ -33,7 +33,7 @@ def merge(curve: CostCurve, intervals: int) -> NDArray[np.int64]:
     while len(levels) - 1 > 4 * intervals:
         cost = curve.costs(levels[:-2:2], levels[2::2])
         merged = len(cost) - (2 * intervals - 1)
-        kept = np.ones(len(levels), bool)
-        kept[1 + 2 * np.argpartition(cost, merged)[:merged]] = False
-        levels = levels[kept]
+        retained = np.ones(len(levels), bool)
+        retained[1 + 2 * np.argpartition(cost, merged)[:merged]] = False
+        levels = levels[retained]
     return levels

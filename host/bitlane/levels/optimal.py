@@ -15,10 +15,10 @@ from .curve import CostCurve, Floats
 from .histogram import histogram
 from .merge import merge
 from .path import lightest_path
-from .search import Found, search
+from .search import SearchResult, search
 
 METHODS = ("exact", "approximate")
-PARTS = 8192  # bins of the approximate method: enough for 256 levels within 1 %
+BINS = 8192  # bins of the approximate method: enough for 256 levels within 1 %
 NEARBY = 4  # the first penalty is that of 16 candidates for each interval
 SAFE = 300  # ranges and weights from 2**-SAFE to 2**SAFE are not scaled: all that is made of them is float64
 
@@ -109,8 +109,8 @@ def optimal_levels(
     """
     if method not in METHODS:
         raise DataError(f"method={method!r} is unknown: choose one of {', '.join(METHODS)}")
-    whole = isinstance(intervals, int | np.integer) and not isinstance(intervals, bool)
-    if not whole or intervals < 1:
+    is_integer = isinstance(intervals, int | np.integer) and not isinstance(intervals, bool)
+    if not is_integer or intervals < 1:
         raise DataError(f"intervals={intervals!r} is invalid: choose an integer of at least 1")
     intervals = int(intervals)
     x = _numbers(values, "values")
@@ -124,8 +124,8 @@ def optimal_levels(
     heavier = 0 if heavy is None else _extreme(float(heavy.max()))
     if heavy is not None and heavier:
         heavy = np.ldexp(heavy, -heavier)
-    precise = method == "exact" or x.size <= PARTS
-    bins = _sorted(x, heavy) if precise else histogram(x, heavy, PARTS)
+    precise = method == "exact" or x.size <= BINS
+    bins = _sorted(x, heavy) if precise else histogram(x, heavy, BINS)
     path, cost, bound = _solve(bins, intervals, x.size)
     levels = np.full(intervals + 1, high)
     levels[: len(path)] = np.ldexp(bins.first[path], exponent)
@@ -149,15 +149,15 @@ def _solve(bins: Bins, intervals: int, count: int) -> tuple[NDArray[np.int64], f
         path = np.arange(len(bins.first))
         return path, bins.cost(path), 0.0
     curve = bins.curve()
-    found = search(curve, intervals, _penalty(curve, intervals))
+    result = search(curve, intervals, _penalty(curve, intervals))
     # What rounding can do: to each step's cost, a difference of areas; to sums of many values; to sums within bins.
     doubt = np.finfo(float).eps * 8 * intervals + np.finfo(np.longdouble).eps * count
     doubt *= float(np.abs(curve.area[[0, -1]]).max())
     doubt += 4 * bins.error * float(curve.x[-1] - curve.x[0])
     del curve
-    path = np.asarray(found.path)
+    path = np.asarray(result.path)
     cost = bins.cost(path)
-    return path, cost, min(cost, max(0.0, _bound(bins, found, intervals) - float(doubt)))
+    return path, cost, min(cost, max(0.0, _bound(bins, result, intervals) - float(doubt)))
 
 
 def _penalty(curve: CostCurve, intervals: int) -> float | None:
@@ -166,14 +166,14 @@ def _penalty(curve: CostCurve, intervals: int) -> float | None:
     return search(curve.at(candidates), intervals).penalty if len(candidates) < len(curve.x) else None
 
 
-def _bound(bins: Bins, found: Found, intervals: int) -> float:
+def _bound(bins: Bins, result: SearchResult, intervals: int) -> float:
     """Return a lower bound of the cost of any levels, at the first values of bins or inside them."""
     if bins.offset is None:
-        return found.bound
-    if found.penalty <= 0:
+        return result.bound
+    if result.penalty <= 0:
         return 0.0
     means = bins.means().curve()
-    return lightest_path(means, found.penalty)[1] - found.penalty * intervals - bins.variance()
+    return lightest_path(means, result.penalty)[1] - result.penalty * intervals - bins.variance()
 
 
 def _sorted(x: NDArray[np.floating], weights: Floats | None) -> Bins:

@@ -9,7 +9,7 @@ from bitlane.support.jit import compiled
 
 from .curve import CostCurve, Floats
 
-Places = NDArray[np.int32]
+Indices = NDArray[np.int32]
 
 
 def lightest_path(curve: CostCurve, penalty: float) -> tuple[list[int], float]:
@@ -50,9 +50,9 @@ def _relax(
     area: Floats,
     penalty: float,
     weight: Floats,
-    parent: Places,
-    queue: Places,
-    since: Places,
+    parent: Indices,
+    queue: Indices,
+    since: Indices,
 ) -> None:
     """Set weight and parent of each candidate. Entry e of the queue is the best start from ``since[e]`` on."""
 

@@ -12,7 +12,7 @@ from .path import lightest_path
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of `search`.
 
     Attributes
@@ -30,7 +30,7 @@ class Found:
     bound: float
 
 
-def search(curve: CostCurve, intervals: int, penalty: float | None = None) -> Found:
+def search(curve: CostCurve, intervals: int, penalty: float | None = None) -> SearchResult:
     """Return the path with `intervals` intervals and the least cost.
 
     The least cost is convex in the number of intervals. A lightest path for a penalty is the best path with its number
@@ -55,9 +55,9 @@ def search(curve: CostCurve, intervals: int, penalty: float | None = None) -> Fo
     many: Sequence[int] = range(last + 1)
     cost_few, cost_many = curve.cost(few), curve.least()
     if intervals == 1:
-        return Found(few, cost_few, cost_few)  # two intervals would save less than that
+        return SearchResult(few, cost_few, cost_few)  # two intervals would save less than that
     if intervals == last:
-        return Found(many, 0.0, cost_many)
+        return SearchResult(many, 0.0, cost_many)
     miss = np.inf
     low, high = 0.0, np.inf  # penalties with too many intervals, and with too few
     while True:
@@ -65,14 +65,14 @@ def search(curve: CostCurve, intervals: int, penalty: float | None = None) -> Fo
         if penalty is None or not guessed:
             penalty = (cost_few - cost_many) / (len(many) - len(few))
         if penalty <= 0:  # what more intervals save is below rounding
-            return Found(_between(few, many, intervals), 0.0, cost_many)
+            return SearchResult(_between(few, many, intervals), 0.0, cost_many)
         path, weight = lightest_path(curve, penalty)
         count = len(path) - 1
         if count == intervals:
-            return Found(path, penalty, weight - intervals * penalty)
+            return SearchResult(path, penalty, weight - intervals * penalty)
         between = len(few) < len(path) < len(many)
         if not guessed and not between:
-            return Found(_between(few, many, intervals), penalty, weight - intervals * penalty)
+            return SearchResult(_between(few, many, intervals), penalty, weight - intervals * penalty)
         if count < intervals:
             high = penalty
             if between:

@@ -125,8 +125,8 @@ def _update_digits(
             shift = (chunk * shape.base_digits + digit) * columns
             add_terms(base, base_at, shift, rows, terms, 2 * digit * rows, sums)
         if shape.draws:
-            place = 2 * shape.base_digits * rows
-            add_terms(draws, draw_at, chunk * columns, rows, terms, place, sums)
+            first_term = 2 * shape.base_digits * rows
+            add_terms(draws, draw_at, chunk * columns, rows, terms, first_term, sums)
         first = chunk * CHUNK
         count = min(CHUNK, shape.features - first)
         for j in range(count):  # sums that wrapped are right again: the weight is within 32 bits

@@ -21,18 +21,18 @@ def _find_rows(shape: Shape, arrays: Arrays, regions: Regions, group: int, rows:
     base, base_at, draw_at, labels = regions.base, arrays.base_at, arrays.draw_at, arrays.labels
     for row in range(rows):
         at, column = group + row // columns, row % columns
-        four, place = at // LABELS_PER_WORD, at % LABELS_PER_WORD
+        four, index = at // LABELS_PER_WORD, at % LABELS_PER_WORD
         beat = (four + 1) * shape.outputs + at * of_group
         base_at[row] = beat * columns + column
         draw_at[row] = at * shape.chunks * columns + column
         for output in range(shape.outputs):
             beat = four * (shape.outputs + LABELS_PER_WORD * of_group) + output
-            field = base[beat * columns + column] >> 16 * place & 0xFFFF
+            field = base[beat * columns + column] >> 16 * index & 0xFFFF
             labels[output, row] = (field ^ 0x8000) - 0x8000
 
 
-def _tile(shape: Shape, rules: Rules, arrays: Arrays, regions: Regions, rows: int, place: int, prox: int) -> None:
-    """Process the rows of a tile. `place` is its first group in the batch, `prox` the proximal operator behind it."""
+def _tile(shape: Shape, rules: Rules, arrays: Arrays, regions: Regions, rows: int, first_group: int, prox: int) -> None:
+    """Process a tile: `first_group` is its first group in the batch, `prox` the proximal operator after it."""
     if shape.codebook:
         select_levels(shape, arrays, regions, rows)
     for output in range(shape.outputs):
@@ -40,7 +40,7 @@ def _tile(shape: Shape, rules: Rules, arrays: Arrays, regions: Regions, rows: in
             level_dots(shape, arrays, output, rows)
         else:
             digit_dots(shape, arrays, regions, output, rows)
-        scaled_gradients(shape, rules, arrays, output, rows, place)
+        scaled_gradients(shape, rules, arrays, output, rows, first_group)
         if shape.codebook:
             level_coefficients(arrays, rows)
             update_levels(shape, rules, arrays, output, rows, prox)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-from bitlane.contract.prng import PLACE_STEP, ROUND_KEYS
+from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS
 from bitlane.support.jit import Loop, machine_code
 
 _SOURCES = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -17,7 +17,7 @@ def kernel(loop: Loop) -> Loop:
 
 
 def inlined(loop: Loop) -> Loop:
-    """Compile a loop that becomes a part of the loops that call it, for each row or more often."""
+    """Compile a loop that is inlined into the loops that call it, for each row or more often."""
     return _compiled(loop, forceinline=True)
 
 
@@ -45,9 +45,9 @@ def _rotated(half: int, left: int) -> int:
     return (half << left | half >> (16 - left)) & _HALF
 
 
-def _random_word(seed: int, place: int, lane: int) -> int:
-    """Return the random word of a place and a lane, by its offset; see `bitlane.contract.prng.random_words`."""
-    mixed = (seed + place * PLACE_STEP & _WORD) ^ lane
+def _random_word(seed: int, index: int, lane: int) -> int:
+    """Return the random word of an index and a lane, by its offset; see `bitlane.contract.prng.random_words`."""
+    mixed = (seed + index * INDEX_STEP & _WORD) ^ lane
     high, low = mixed >> 16, mixed & _HALF
     for key in ROUND_KEYS:
         high, low = low ^ (rotated(high, 1) & rotated(high, 8)) ^ rotated(high, 2) ^ key, high

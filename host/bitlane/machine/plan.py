@@ -23,7 +23,7 @@ from bitlane.reference.machine import BOUND_SHIFT, PHASE_BITS, STEP_SHIFT, TABLE
 TILE_WORDS = 8192  # of rows whose words stay in the second cache between dot products and gradients: 64 KiB
 CODEBOOK_TILE_LEVELS = 1 << 15  # drawn levels of such rows, for codebooks: 128 KiB of each copy
 CACHE_LINE = 64  # bytes
-PHASE, SEED, SATURATIONS, BANK = range(4)  # places in `Arrays.counters`
+PHASE, SEED, SATURATIONS, BANK = range(4)  # indices in `Arrays.counters`
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -218,9 +218,9 @@ def regions_of(base: Words, draws: Words | None) -> Regions:
 
 
 def _padded(values: Int32s, width: int) -> Int32s:
-    found = np.zeros((len(values), width), np.int32)
-    found[:, : values.shape[1]] = values
-    return found
+    padded = np.zeros((len(values), width), np.int32)
+    padded[:, : values.shape[1]] = values
+    return padded
 
 
 def _aligned(*shape: int) -> Int32s:

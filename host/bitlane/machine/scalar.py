@@ -42,10 +42,10 @@ def _slope(loss: int, dot: int, label: int, sigmoid: Any) -> tuple[int, int, int
     return r, max(-z if label >= 0 else z, 0) + logarithm, 0
 
 
-def _scaled_gradients(shape: Shape, rules: Rules, arrays: Arrays, output: int, rows: int, place: int) -> None:
+def _scaled_gradients(shape: Shape, rules: Rules, arrays: Arrays, output: int, rows: int, first_group: int) -> None:
     """Run the scalar stage of the rows of a tile for an output, and store s and d; add up losses and saturations.
 
-    `place` is the first group of the tile in its batch.
+    `first_group` is the first group of the tile in its batch.
     """
     dots, labels, scaled, sigmoid = arrays.dots, arrays.labels, arrays.scaled, arrays.sigmoid
     seed, lanes = arrays.counters[SEED], arrays.gradient_lanes
@@ -68,7 +68,7 @@ def _scaled_gradients(shape: Shape, rules: Rules, arrays: Arrays, output: int, r
             clipped += int(value != x)
             if rules.scaled_gradient_cut:
                 group, column = row // shape.rows_per_beat, row % shape.rows_per_beat
-                random = random_word(seed, place + group, lanes[2 * column + i])
+                random = random_word(seed, first_group + group, lanes[2 * column + i])
                 x = round_at_random(value, random, rules.scaled_gradient_cut)
                 value = clip(x, SCALED_LOW, SCALED_HIGH)
                 clipped += int(value != x)

@@ -41,7 +41,7 @@ class Overlay:
         The accelerator's clock.
     width : int
         Bits of its memory port.
-    place : str
+    location : str
         Where it comes from, for people.
     """
 
@@ -50,21 +50,21 @@ class Overlay:
     handoff: Path
     clock_mhz: float
     width: int
-    place: str
+    location: str
 
 
 def overlays() -> dict[str, Overlay]:
     """Return the overlays of $BITLANE_OVERLAYS, or without it those of this package, by the board's name in pynq."""
     folder = Path(os.environ.get(VARIABLE) or FOLDER)
-    place = f"in {folder} ({VARIABLE})" if os.environ.get(VARIABLE) else "in the package"
-    found = {}
+    location = f"in {folder} ({VARIABLE})" if os.environ.get(VARIABLE) else "in the package"
+    results = {}
     for file in sorted(folder.glob("*/manifest.json")):
         manifest = json.loads(file.read_text())
         clock_mhz, width = float(manifest["clock_mhz"]), int(manifest["configuration"]["width"])
         for name, board in manifest["boards"].items():
             bitstream, handoff = file.with_name("bitlane.bit.xz"), file.with_name(f"{name}.hwh")
-            found[board] = Overlay(board, bitstream, handoff, clock_mhz, width, place)
-    return found
+            results[board] = Overlay(board, bitstream, handoff, clock_mhz, width, location)
+    return results
 
 
 def overlay_for(board: str) -> Path:
@@ -80,14 +80,14 @@ def overlay_for(board: str) -> Path:
     DeviceError
         There is no bitstream for the board.
     """
-    found = overlays()
-    if board not in found:
-        known = ", ".join(sorted(found)) or "none"
+    available = overlays()
+    if board not in available:
+        known = ", ".join(sorted(available)) or "none"
         raise DeviceError(
             f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
             f"set {VARIABLE} to the folder that contains its folder"
         )
-    return _unpack(found[board])
+    return _unpack(available[board])
 
 
 def this_board() -> str | None:
@@ -110,8 +110,8 @@ def _write(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as part:
-        part.write_bytes(content)
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def unpack_for_pynq() -> Path:

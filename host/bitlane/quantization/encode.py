@@ -35,14 +35,14 @@ class RowsInRegion:
     ----------
     words : uint64 array [words]
         The region; for draws [sets, words].
-    places : int array [rows]
+    row_offsets : int array [rows]
         Index of the first word of each row.
     stride : int
         From one word of a row to the next: `Geometry.rows_per_beat`.
     """
 
     words: NDArray[np.uint64]
-    places: NDArray[np.intp]
+    row_offsets: NDArray[np.intp]
     stride: int
 
 
@@ -109,7 +109,7 @@ def _each_piece(
     def encode(start: int) -> None:
         rows = slice(start, start + step)
         random = none if of_rows is None else np.ascontiguousarray(of_rows[..., rows])
-        kernel(_native(X[rows]), mapped, runs, random, offsets, target.places[rows], target.stride, target.words)
+        kernel(_native(X[rows]), mapped, runs, random, offsets, target.row_offsets[rows], target.stride, target.words)
 
     step = max(1, PIECE // X.shape[1])
     starts = range(0, len(X), step)

@@ -38,7 +38,7 @@ struct rows {
     const uint32_t *of_rows;         /* [sets, of draws][count]; NULL for base codes without random words */
     intptr_t sets;                   /* of draws */
     const uint32_t *feature_offsets; /* [features, padded] */
-    const intptr_t *places;          /* [count]: index in `words` of the first word of each row */
+    const intptr_t *row_offsets;     /* [count]: index in `words` of the first word of each row */
     intptr_t stride;                 /* from one word of a row to the next */
     uint64_t *words;                 /* a region; of draws [sets] */
     intptr_t region;                 /* words of a region */
@@ -176,7 +176,7 @@ void bitlane_encode_draws(const struct rows *rows)
     double last = (double)((INT64_C(1) << rows->base_bits) - 1), top = (last + 1.0) * INTERVAL;
     for (intptr_t i = 0; i < rows->count; i++) {
         const intptr_t *run = rows->runs;
-        uint64_t *word = rows->words + rows->places[i];
+        uint64_t *word = rows->words + rows->row_offsets[i];
         for (intptr_t first = 0; first < rows->features; first += CHUNK) {
             double position[CHUNK];
             uint32_t code[CHUNK];
@@ -204,7 +204,7 @@ void bitlane_encode_base(const struct rows *rows)
     int digits = (int)rows->base_bits / 2;
     for (intptr_t i = 0; i < rows->count; i++) {
         const intptr_t *run = rows->runs;
-        uint64_t *words = rows->words + rows->places[i];
+        uint64_t *words = rows->words + rows->row_offsets[i];
         for (intptr_t first = 0; first < rows->features; first += CHUNK) {
             double position[CHUNK];
             uint32_t code[CHUNK];

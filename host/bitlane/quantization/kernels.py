@@ -35,7 +35,7 @@ _loop = partial(machine_code, nogil=True)
 
 
 @_loop
-def _positions(row: Array, mapped: PositionMap, runs: Array, found: Array) -> None:
+def _positions(row: Array, mapped: PositionMap, runs: Array, out: Array) -> None:
     """Write the positions, float64 [s], of a row of X, [n] of any type."""
     multipliers, offsets = mapped.multipliers, mapped.offsets
     top = INTERVAL * 2.0**mapped.base_bits
@@ -44,15 +44,15 @@ def _positions(row: Array, mapped: PositionMap, runs: Array, found: Array) -> No
         for j in range(np.uint64(runs[run, 2])):
             position = np.floor(np.float64(row[column + j]) * multipliers[first + j]) + offsets[first + j]
             position = position if position > 0.0 else 0.0
-            found[first + j] = position if position < top else top
+            out[first + j] = position if position < top else top
 
 
 @_loop
-def _intervals(positions: Array, last: float, found: Array) -> None:
+def _intervals(positions: Array, last: float, codes: Array) -> None:
     """Write the base codes, uint32 [s], of positions; `last` is the largest code."""
     for j in range(len(positions)):
         code = np.floor(positions[j] * TO_INTERVALS)
-        found[j] = np.uint32(np.int64(code if code < last else last))
+        codes[j] = np.uint32(np.int64(code if code < last else last))
 
 
 @_loop
@@ -93,12 +93,12 @@ def _words(of_row: int, feature_offsets: Array, high: Array, low: Array) -> None
 
 
 @_loop
-def _ends(high: Array, low: Array, threshold: Array, full: Array, found: Array) -> None:
+def _ends(high: Array, low: Array, threshold: Array, full: Array, codes: Array) -> None:
     """Write the draw codes, uint8 [s], of words and thresholds."""
     for j in range(len(threshold)):
         first = np.uint8(high[j] < threshold[j]) | full[j]
         second = np.uint8(low[j] < threshold[j]) | full[j]
-        found[j] = np.uint8(first << 1) | second
+        codes[j] = np.uint8(first << 1) | second
 
 
 @_loop
@@ -123,7 +123,14 @@ def _pack(octets: Array, digit: int, words: Array, first: int, stride: int) -> N
 
 @_loop
 def encode_draws(
-    X: Array, mapped: PositionMap, runs: Array, of_rows: Array, offsets: Array, places: Array, stride: int, words: Array
+    X: Array,
+    mapped: PositionMap,
+    runs: Array,
+    of_rows: Array,
+    offsets: Array,
+    row_offsets: Array,
+    stride: int,
+    words: Array,
 ) -> None:
     """Write the draw words of rows for several draw sets; positions are computed once.
 
@@ -138,7 +145,7 @@ def encode_draws(
         From `contract.draws.row_words`.
     offsets : uint32 array [s]
         From `contract.draws.feature_offsets`.
-    places : int array [rows]
+    row_offsets : int array [rows]
         Index in `words` of the first word of each row.
     stride : int
         From one word of a row to the next.
@@ -146,31 +153,38 @@ def encode_draws(
         The words of these rows are overwritten.
     """
     features = len(mapped.columns)
-    found = np.empty(features, np.float64)
+    positions = np.empty(features, np.float64)
     high, low = np.empty(features, np.uint16), np.empty(features, np.uint16)
     threshold, full = np.empty(features, np.uint16), np.empty(features, np.uint8)
     octets = np.zeros((features + 31) // 32 * 4, np.uint64)
     codes = octets.view(np.uint8)[:features]
     last = 2.0**mapped.base_bits - 1.0
     for i in range(len(X)):
-        _positions(X[i], mapped, runs, found)
-        _thresholds(found, last, threshold, full)
+        _positions(X[i], mapped, runs, positions)
+        _thresholds(positions, last, threshold, full)
         for k in range(len(of_rows)):
             _words(of_rows[k, i], offsets, high, low)
             _ends(high, low, threshold, full, codes)
-            _pack(octets, 0, words[k], places[i], stride)
+            _pack(octets, 0, words[k], row_offsets[i], stride)
 
 
 @_loop
 def encode_base(
-    X: Array, mapped: PositionMap, runs: Array, of_rows: Array, offsets: Array, places: Array, stride: int, words: Array
+    X: Array,
+    mapped: PositionMap,
+    runs: Array,
+    of_rows: Array,
+    offsets: Array,
+    row_offsets: Array,
+    stride: int,
+    words: Array,
 ) -> None:
     """Write the base words of rows to one region, uint64 [words].
 
     Other parameters as for `encode_draws`; `of_rows` is uint32 [rows], and empty without naive sampling.
     """
     features, digits = len(mapped.columns), mapped.base_bits // 2
-    found = np.empty(features, np.float64)
+    positions = np.empty(features, np.float64)
     high, low = np.empty(features, np.uint16), np.empty(features, np.uint16)
     threshold, full = np.empty(features, np.uint16), np.empty(features, np.uint8)
     codes = np.empty(features, np.uint32)
@@ -178,16 +192,16 @@ def encode_base(
     byte = octets.view(np.uint8)[:features]
     last = 2.0**mapped.base_bits - 1.0
     for i in range(len(X)):
-        _positions(X[i], mapped, runs, found)
+        _positions(X[i], mapped, runs, positions)
         if len(of_rows):
-            _from_middles(found, last)
-        _intervals(found, last, codes)
+            _from_middles(positions, last)
+        _intervals(positions, last, codes)
         if len(of_rows):
-            _thresholds(found, last, threshold, full)
+            _thresholds(positions, last, threshold, full)
             _words(of_rows[i], offsets, high, low)
             _round_up(high, threshold, full, codes)
         for digit in range(digits):
             if digit % 4 == 0:
                 for j in range(features):
                     byte[j] = np.uint8(codes[j] >> np.uint32(2 * digit))
-            _pack(octets, digit % 4, words, places[i] + (digits - 1 - digit) * stride, digits * stride)
+            _pack(octets, digit % 4, words, row_offsets[i] + (digits - 1 - digit) * stride, digits * stride)

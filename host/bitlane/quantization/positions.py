@@ -41,11 +41,11 @@ class PositionMap(NamedTuple):
 
     def positions(self, X: Matrix) -> Floats:
         """Return rows [r, n] in user units as positions, float64 [r, s]: integers, clipped to the range."""
-        found: Floats = np.asarray(X)[:, self.columns].astype(np.float64)
-        found *= self.multipliers
-        np.floor(found, out=found)
-        found += self.offsets
-        return np.clip(found, 0.0, 2.0 ** (self.base_bits + POSITION_FRACTION), out=found)
+        positions: Floats = np.asarray(X)[:, self.columns].astype(np.float64)
+        positions *= self.multipliers
+        np.floor(positions, out=positions)
+        positions += self.offsets
+        return np.clip(positions, 0.0, 2.0 ** (self.base_bits + POSITION_FRACTION), out=positions)
 
 
 def position_map(scaling: Scaling, precision: Precision) -> PositionMap:

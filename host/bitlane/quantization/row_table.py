@@ -54,8 +54,8 @@ class RowTable:
         return RowTable(self._source, self.dtype, chosen)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        found = self._selected()
-        dense = found.toarray() if hasattr(found, "toarray") else found
+        rows = self._selected()
+        dense = rows.toarray() if hasattr(rows, "toarray") else rows
         return np.array(dense, dtype or self.dtype, copy=copy, order="C")
 
     def __matmul__(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from bitlane.contract.encoding import (
     POSITION_FRACTION,
     SHIFT_BITS,
     ValueType,
-    left_places,
+    left_shift,
     row_beats,
     row_parts,
     table_beats,
@@ -101,7 +101,7 @@ def _beyond(mapped: PositionMap, base_bits: int) -> NDArray[np.bool_]:
 
 def _shifts(mapped: PositionMap, base_bits: int) -> NDArray[np.int64]:
     fraction, exponent = np.frexp(mapped.multipliers)
-    shift = np.where(fraction, left_places(base_bits) + FLOAT_BIAS + MULTIPLIER_BITS - exponent, 0)
+    shift = np.where(fraction, left_shift(base_bits) + FLOAT_BIAS + MULTIPLIER_BITS - exponent, 0)
     return shift.astype(np.int64)
 
 

@@ -14,7 +14,7 @@ from bitlane.contract.encoding import (
     MULTIPLIER_BITS,
     SHIFT_BITS,
     ValueType,
-    left_places,
+    left_shift,
     row_beats,
     source_beats,
     table_beats,
@@ -95,6 +95,6 @@ def _scales(table: Words, features: int, base_bits: int, of_code: int) -> Positi
     limit = 1 << SHIFT_BITS - 1
     shift = (entries[:, 0] >> MULTIPLIER_BITS & 2 * limit - 1 ^ limit) - limit
     multipliers = np.ldexp(
-        (entries[:, 0] & (1 << MULTIPLIER_BITS) - 1).astype(np.float64), left_places(base_bits) + FLOAT_BIAS - shift
+        (entries[:, 0] & (1 << MULTIPLIER_BITS) - 1).astype(np.float64), left_shift(base_bits) + FLOAT_BIAS - shift
     )
     return PositionMap(np.arange(features), multipliers, entries[:, 1].astype(np.float64), of_code)

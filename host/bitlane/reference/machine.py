@@ -37,7 +37,7 @@ from bitlane.contract.state import ModelState
 
 from .blocks import Change, CodebookBlock, DigitBlock, Floats, Int64s, RowBlock
 
-BLOCK = 1 << 16  # digits kept as floats at a time
+BLOCK = 1 << 16  # digits stored as floats at a time
 PHASE_BITS = 32
 ONE = 1 << RESIDUAL.fraction
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
@@ -169,12 +169,12 @@ class Reference:
         """Process rows of one or more batches, the first and last of which may be incomplete."""
         start = 0
         while start < len(labels):
-            place = self._row % self._geometry.batch
-            stop = min(len(labels), start + self._geometry.batch - place)
+            first_row = self._row % self._geometry.batch
+            stop = min(len(labels), start + self._geometry.batch - first_row)
             rows = slice(start, stop)
             self._row += stop - start
             ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
-            coefficients = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows], place)
+            coefficients = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows], first_row)
             self._update(block.change(rows, *coefficients), stop - start, self._end_batch() if ends else None)
             if ends:
                 self._published = [*self._published[1:], self._read()]
@@ -196,11 +196,11 @@ class Reference:
             return _Prox(settings, 0, proximal)
         return None
 
-    def _scalars(self, dots: list[Int64s], labels: Int64s, place: int) -> tuple[Int64s, Int64s]:
+    def _scalars(self, dots: list[Int64s], labels: Int64s, first_row: int) -> tuple[Int64s, Int64s]:
         """Run the scalar stage: return s and d, or c_1 and c_2, of rounded dot products, all [m, outputs], and add up
         losses.
 
-        `place` is the position of the first row in its batch.
+        `first_row` is the position of the first row in its batch.
         """
         slopes, loss, clipped = losses(self._settings.loss, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
@@ -215,7 +215,7 @@ class Reference:
         s = self._saturate(round_half_up((slopes[0] + slopes[1]) * factor, shift), SCALED_GRADIENT)
         d = self._saturate(round_half_up((slopes[1] - slopes[0]) * factor, shift), SCALED_GRADIENT)
         if cut := self._settings.scaled_gradient_cut:
-            random = self._random_of_rows(place, len(labels))
+            random = self._random_of_rows(first_row, len(labels))
             s, d = (
                 self._saturate(round_at_random(x, random[:, i, np.newaxis], cut), SCALED_GRADIENT)
                 for i, x in enumerate((s, d))
@@ -227,10 +227,10 @@ class Reference:
         )
         return c_1, c_2
 
-    def _random_of_rows(self, place: int, rows: int) -> NDArray[np.uint32]:
+    def _random_of_rows(self, first_row: int, rows: int) -> NDArray[np.uint32]:
         """Return random words, uint32 [rows, 2], for s and d of rows of a batch; the first row begins a group."""
         columns = self._geometry.rows_per_beat
-        groups = range(place // columns, -(-(place + rows) // columns))
+        groups = range(first_row // columns, -(-(first_row + rows) // columns))
         return random_words(self._settings.seed, groups, scaled_gradient_lanes(columns)).reshape(-1, 2)[:rows]
 
     def _saturate(self, x: Int64s, fmt: Fixed) -> Int64s:

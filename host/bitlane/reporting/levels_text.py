@@ -11,24 +11,24 @@ from bitlane.support.text import align_columns
 SHOWN = 12  # features that are shown, of those that save most
 
 
-def savings_summary(found: Savings, features: Sequence[str], name: str, rows: int) -> str:
+def savings_summary(savings: Savings, features: Sequence[str], name: str, rows: int) -> str:
     """Return a table of the features [s] with the largest savings, the total, and a conclusion.
 
     Parameters
     ----------
-    found : Savings
+    savings : Savings
     features : sequence of str
     name : str
         Name of the data set.
     rows : int
     """
-    bits, levels = found.bits, Precision(found.bits).levels
-    uniform, optimal = float(found.uniform.sum()), float(found.optimal[:, -1].sum())
-    shown = found.order[:SHOWN]
+    bits, levels = savings.bits, Precision(savings.bits).levels
+    uniform, optimal = float(savings.uniform.sum()), float(savings.optimal[:, -1].sum())
+    shown = savings.order[:SHOWN]
     cells = [
         ["", "variance", "variance", "optimal over"],
         ["", "uniform", "optimal", "uniform"],
-        *(_row(features[j], float(found.uniform[j]), float(found.optimal[j, -1])) for j in shown),
+        *(_row(features[j], float(savings.uniform[j]), float(savings.optimal[j, -1])) for j in shown),
         _row(f"all {len(features)}", uniform, optimal),
     ]
     some = [f"the {len(shown)} features that save most:"] if len(shown) < len(features) else []
@@ -41,7 +41,7 @@ def savings_summary(found: Savings, features: Sequence[str], name: str, rows: in
             "",
             align_columns(cells, header=2),
             "",
-            _verdict(found, uniform),
+            _verdict(savings, uniform),
             "`bitlane train --levels optimal` trains with them, at 3, 4 or 5 bits a feature",
         ]
     )
@@ -51,14 +51,18 @@ def _row(name: str, uniform: float, optimal: float) -> list[str]:
     return [name, f"{uniform:.4g}", f"{optimal:.4g}", f"{optimal / uniform:.3g}" if uniform else "-"]
 
 
-def _verdict(found: Savings, uniform: float) -> str:
+def _verdict(savings: Savings, uniform: float) -> str:
     """Return the number of bits that optimal levels save, as text."""
     if not uniform:
         return "uniform levels hold every value as it is: there is nothing to save"
-    if found.bits == 2:
+    if savings.bits == 2:
         return "2 bits are the fewest that can be stored: the optimal levels are a feature's least and largest value"
-    if found.enough == found.bits:
+    if savings.enough == savings.bits:
         return (
-            f"optimal levels with {found.bits - 2} bits have more variance, in sum, than uniform ones with {found.bits}"
+            f"optimal levels with {savings.bits - 2} bits have more variance, in sum, than uniform ones with "
+            f"{savings.bits}"
         )
-    return f"optimal levels with {found.enough} bits have no more variance, in sum, than uniform ones with {found.bits}"
+    return (
+        f"optimal levels with {savings.enough} bits have no more variance, in sum, than uniform ones with "
+        f"{savings.bits}"
+    )

@@ -107,7 +107,7 @@ def loss_panel(
 def _dashes(curves: Sequence[LossCurve]) -> dict[int, str]:
     """Return a dash pattern for each precision; full precision and references are solid."""
     low = sorted({curve.bits for curve in curves if curve.sampling in ("double", "nearest", "naive")})
-    order = {bits: _DASHES[(len(low) - 1 - place) % len(_DASHES)] for place, bits in enumerate(low)}
+    order = {bits: _DASHES[(len(low) - 1 - rank) % len(_DASHES)] for rank, bits in enumerate(low)}
     return {curve.bits: order.get(curve.bits, "-") for curve in curves}
 
 

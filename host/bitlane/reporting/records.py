@@ -5,7 +5,7 @@
     FOLDER/checkpoint.npz    the checkpoint to resume from, see `checkpoint.py`
     FOLDER/*.png             plots
 
-The folder is written under a temporary name beside its final place, and renamed at the end.
+The folder is written under a temporary name beside its final path, and renamed at the end.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def write_record(path: str | Path, record: Record, add: Callable[[Path], object]
     path = Path(path)
     check_folder(path)
     with _made(path.resolve().parent) as parent:
-        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
         try:
-            _write_files(part, record, add)
-            part.chmod(0o777 & ~_umask())
-            _put(part, path)
+            _write_files(temporary, record, add)
+            temporary.chmod(0o777 & ~_umask())
+            _put(temporary, path)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_files(folder: Path, record: Record, add: Callable[[Path], object] | None) -> None:
@@ -117,15 +117,15 @@ def _write_files(folder: Path, record: Record, add: Callable[[Path], object] | N
         add(folder)
 
 
-def _put(part: Path, path: Path) -> None:
-    """Rename `part` to `path`. An earlier folder is removed only when the new one is complete."""
+def _put(temporary: Path, path: Path) -> None:
+    """Rename `temporary` to `path`. An earlier folder is removed only when the new one is complete."""
     if not path.exists():
-        os.rename(part, path)
+        os.rename(temporary, path)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=part.parent))
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=temporary.parent))
     os.rename(path, old / "old")
     try:
-        os.rename(part, path)
+        os.rename(temporary, path)
     except BaseException:
         os.rename(old / "old", path)
         raise

@@ -1,4 +1,4 @@
-"""The parts of a check: the device under test, its own random numbers, and the exception for a failure."""
+"""What a check uses: the device under test, its own random numbers, and the exception for a failure."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Builds(Enum):
 
 @dataclass(frozen=True)
 class SystemBlock:
-    """A block of the accelerator, or a part of the system around it.
+    """A block of the accelerator, or of the system around it.
 
     Attributes
     ----------
     name : str
-        First part of the names of its checks.
+        Start of the names of its checks.
     compared : str
         What its checks compare, in one line.
     files : tuple of str

@@ -188,8 +188,8 @@ def wrong_counters(bench: CheckContext, result: JobResult, job: Job) -> list[str
     took = np.diff([0, *result.epoch_cycles, result.counters.cycles])
     least = np.diff(predicted_cycles(bench.config, job, FASTEST), prepend=0)
     for epoch in np.flatnonzero(took < least)[:1]:
-        part = f"epoch {epoch}" if epoch < job.epochs else "the end of the run"
-        problems.append(f"{part} took {took[epoch]:,} cycles, fewer than the minimum of {least[epoch]:,}")
+        which = f"epoch {epoch}" if epoch < job.epochs else "the end of the run"
+        problems.append(f"{which} took {took[epoch]:,} cycles, fewer than the minimum of {least[epoch]:,}")
     return problems
 
 
@@ -205,13 +205,13 @@ def _differences(result: JobResult, epochs: list[EpochResult]) -> list[str]:
     losses = np.array([epoch.loss for epoch in epochs])
     if result.snapshots is None:
         models, weights = result.state.master, last.state.master
-        place = "final weight of output {}, feature {}"
+        template = "final weight of output {}, feature {}"
     else:
         models, weights = result.snapshots, np.array([epoch.state.master for epoch in epochs])
-        place = "weight after epoch {}, output {}, feature {}"
+        template = "weight after epoch {}, output {}, feature {}"
     problems = [
         _first_difference("loss of epoch {}, output {}", result.loss, losses),
-        _first_difference(place, models, weights),
+        _first_difference(template, models, weights),
     ]
     asked = result.state.settings
     seed = ("seed",) if asked.model_cut or asked.scaled_gradient_cut else ()  # it belongs to the checks of rounding
@@ -224,11 +224,11 @@ def _differences(result: JobResult, epochs: list[EpochResult]) -> list[str]:
     return [problem for problem in problems if problem]
 
 
-def _first_difference(place: str, got: NDArray[Any], expected: NDArray[Any]) -> str:
-    """Return a message about the first value that differs, or "". `place` names it, given its indices."""
+def _first_difference(template: str, got: NDArray[Any], expected: NDArray[Any]) -> str:
+    """Return a message about the first value that differs, or "". `template` names it, given its indices."""
     wrong = np.argwhere(got != expected)
     if not len(wrong):
         return ""
     at = tuple(wrong[0])
-    where = place.format(*wrong[0].tolist())
+    where = template.format(*wrong[0].tolist())
     return f"{where} is {got[at]} instead of {expected[at]} ({len(wrong):,} of {got.size:,} differ)"

@@ -33,16 +33,18 @@ def counters(bench: CheckContext) -> Figures:
     expected = reference_epochs(job, samples)[-1].saturations
     for number in range(2):
         result = bench.driver.run(job)
-        found = result.counters
+        counted = result.counters
         problems = wrong_counters(bench, result, job)
         expect(not problems, f"run {number}: {'; '.join(problems)}")
-        counted = f"run {number}: {found.saturations:,} saturations counted"
-        expect(found.saturations == expected, f"{counted} instead of {expected:,}")
-        stalls = found.stall_memory + found.stall_model
-        expect(found.beats + stalls <= found.cycles, f"run {number}: beats and stalls exceed {found.cycles:,} cycles")
+        message = f"run {number}: {counted.saturations:,} saturations counted"
+        expect(counted.saturations == expected, f"{message} instead of {expected:,}")
+        stalls = counted.stall_memory + counted.stall_model
+        expect(
+            counted.beats + stalls <= counted.cycles, f"run {number}: beats and stalls exceed {counted.cycles:,} cycles"
+        )
         least = job.epochs * (job.geometry.batches - 1)
-        model = f"run {number}: {found.stall_model:,} cycles of stall_model, fewer than the {least:,} batches"
-        expect(found.stall_model >= least, model)
+        model = f"run {number}: {counted.stall_model:,} cycles of stall_model, fewer than the {least:,} batches"
+        expect(counted.stall_model >= least, model)
     return {"saturations": expected, "stalls": stalls, **counter_figures(bench, result, job)}
 
 

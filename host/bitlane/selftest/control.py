@@ -94,18 +94,18 @@ class _Illegal:
 
     def edits(self) -> dict[int, Edit]:
         """Edits of register words, by offset."""
-        found: dict[int, Edit] = {}
+        edits: dict[int, Edit] = {}
         for name, value in self.values.items():
             if name in FIELDS:
                 register, field = FIELDS[name]
                 mask = (1 << field.bits) - 1 << field.low
-                inner = found.get(register.offset, lambda word: word)
-                found[register.offset] = lambda word, inner=inner, mask=mask, bits=value << field.low: (  # type: ignore[misc]
+                inner = edits.get(register.offset, lambda word: word)
+                edits[register.offset] = lambda word, inner=inner, mask=mask, bits=value << field.low: (  # type: ignore[misc]
                     inner(word) & ~mask | bits
                 )
             else:
-                found[REGISTERS[name].offset] = lambda _, value=value: value  # type: ignore[misc]
-        return found
+                edits[REGISTERS[name].offset] = lambda _, value=value: value  # type: ignore[misc]
+        return edits
 
 
 def refused(bench: CheckContext) -> Figures:
@@ -243,8 +243,8 @@ def bus_errors(bench: CheckContext) -> Figures:
                 bench.driver_of(_Edited(bench.device, edits)).run(job)
             except DeviceError as error:
                 code = error.code
-        found = f"a run with {name} outside the memory ended with error code {ErrorCode(code).name}"
-        expect(code == expected, f"{found} instead of {expected.name}")
+        message = f"a run with {name} outside the memory ended with error code {ErrorCode(code).name}"
+        expect(code == expected, f"{message} instead of {expected.name}")
         Case().check(bench)
     return {"addresses": len(codes)}
 

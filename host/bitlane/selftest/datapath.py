@@ -67,8 +67,8 @@ _Cases = list[tuple[SystemBlock, str, Any]]
 
 def precisions(config: AcceleratorConfig) -> tuple[Precision, ...]:
     """Return the precisions to check on a build: those of which at least one chunk fits."""
-    found = TABLE_PRECISIONS if config.table_lanes else DIGIT_PRECISIONS
-    return tuple(precision for precision in found if most_features(config, precision, staleness=1))
+    candidates = TABLE_PRECISIONS if config.table_lanes else DIGIT_PRECISIONS
+    return tuple(precision for precision in candidates if most_features(config, precision, staleness=1))
 
 
 def _title(precision: Precision) -> str:
@@ -107,53 +107,53 @@ def _labels(config: AcceleratorConfig) -> _Cases:
 
 def _dot_products(config: AcceleratorConfig) -> _Cases:
     """Runs of constant weights."""
-    found: _Cases = []
+    cases: _Cases = []
     still = Case(settings=STILL)
     for precision in precisions(config):
         case = replace(still, precision=precision)
         if config.table_lanes:
-            found.append((TABLE_DOT, _title(precision), replace(case, equal_levels=True).check))
+            cases.append((TABLE_DOT, _title(precision), replace(case, equal_levels=True).check))
         else:
-            found.append((DIGIT_DOT, _title(precision), case.check))
+            cases.append((DIGIT_DOT, _title(precision), case.check))
     if config.table_lanes:
         for precision in precisions(config):
             wide = replace(still, precision=precision, features=most_features(config, precision))
-            found.append((CODEBOOKS, f"{_title(precision)}, all slots", wide.check))
-    found.append((READ_PATH, "draws of several sets", replace(still, epochs=7, sets=3).check))
+            cases.append((CODEBOOKS, f"{_title(precision)}, all slots", wide.check))
+    cases.append((READ_PATH, "draws of several sets", replace(still, epochs=7, sets=3).check))
     for loss in Loss:
         case = replace(still, weight_bits=LARGE_WEIGHTS - 3, settings={**STILL, "loss": loss})
-        found.append((SCALAR, f"loss {loss.name.lower()}", case.check))
-    found.append((SCALAR, "saturated residuals", replace(still, weight_bits=LARGE_WEIGHTS).check))
-    return found
+        cases.append((SCALAR, f"loss {loss.name.lower()}", case.check))
+    cases.append((SCALAR, "saturated residuals", replace(still, weight_bits=LARGE_WEIGHTS).check))
+    return cases
 
 
 def _training(config: AcceleratorConfig) -> _Cases:
     """Runs that change the weights."""
-    found: _Cases = []
+    cases: _Cases = []
     gradient = TABLE_PASS if config.table_lanes else DIGIT_PASS
     for precision in precisions(config):
-        found.append((gradient, _title(precision), Case(precision).check))
+        cases.append((gradient, _title(precision), Case(precision).check))
     two_steps = {"step_negative": 0xA123 | 10 << 16}
     for loss in Loss:
         case = Case(settings={"loss": loss, **two_steps})
-        found.append((SCALAR, f"two steps, loss {loss.name.lower()}", case.check))
+        cases.append((SCALAR, f"two steps, loss {loss.name.lower()}", case.check))
     full = {"step": 0xFFFF, "step_negative": 0xFFFF}
-    found.append((UPDATE, "saturated weights", Case(weight_bits=LARGE_WEIGHTS, settings=full).check))
+    cases.append((UPDATE, "saturated weights", Case(weight_bits=LARGE_WEIGHTS, settings=full).check))
     for prox, settings in PROXES.items():
-        found.append((UPDATE, f"prox {prox.name.lower()}", Case(settings={"prox": prox, **settings}).check))
+        cases.append((UPDATE, f"prox {prox.name.lower()}", Case(settings={"prox": prox, **settings}).check))
     zero_box = {"prox": Prox.BOX, "bounds": (0, 0), "unpenalized_intercept": True}
-    found.append((UPDATE, "prox without the intercept", Case(settings=zero_box).check))
+    cases.append((UPDATE, "prox without the intercept", Case(settings=zero_box).check))
     if config.outputs > 1:
-        found += [
+        cases += [
             (MODEL_CORES, f"output {output}", Case(active_output=output).check) for output in range(config.outputs)
         ]
     decay = {"decay": NO_DECAY * 3 // 4, "step_negative": 0xA123 | 9 << 16}
     for prox in (Prox.L2, Prox.L1):
         case = Case(epochs=5, settings={**decay, "prox": prox, **PROXES[prox]})
-        found.append((SCHEDULE, f"decay, prox {prox.name.lower()}", case.check))
+        cases.append((SCHEDULE, f"decay, prox {prox.name.lower()}", case.check))
     smallest = {"step": 0x9000 | 31 << 16, "step_negative": 0x9000 | 30 << 16, "penalty_step": 0x8000 | 31 << 16}
-    found.append((SCHEDULE, "decay of the smallest steps", Case(epochs=5, settings={**decay, **smallest}).check))
-    return found
+    cases.append((SCHEDULE, "decay of the smallest steps", Case(epochs=5, settings={**decay, **smallest}).check))
+    return cases
 
 
 def _shapes(config: AcceleratorConfig) -> _Cases:
@@ -161,7 +161,7 @@ def _shapes(config: AcceleratorConfig) -> _Cases:
     rows = config.rows_per_beat
     cases = {
         "one batch": Case(batch=64),
-        "whole batches": Case(rows=6 * rows, batch=2 * rows),
+        "complete batches": Case(rows=6 * rows, batch=2 * rows),
         "batches with a tail": Case(rows=5 * rows + 5, batch=rows + 1),
         "last batch of one row": Case(rows=4 * rows + 1, batch=2 * rows),
         "one row": Case(rows=1),
@@ -196,15 +196,15 @@ def _rounding(config: AcceleratorConfig) -> _Cases:
     """Runs with random rounding."""
     if not config.random_rounding:
         return []
-    found: _Cases = []
+    cases: _Cases = []
     for cut in CUTS:
-        found.append((MODEL_ROUNDING, f"{cut} bits removed", _Rounded(Case(settings={**STILL, "model_cut": cut}))))
+        cases.append((MODEL_ROUNDING, f"{cut} bits removed", _Rounded(Case(settings={**STILL, "model_cut": cut}))))
     for cut in CUTS:
-        found.append((GRADIENT_ROUNDING, f"{cut} bits removed", _Rounded(Case(settings={"scaled_gradient_cut": cut}))))
+        cases.append((GRADIENT_ROUNDING, f"{cut} bits removed", _Rounded(Case(settings={"scaled_gradient_cut": cut}))))
     both = {"model_cut": 10, "scaled_gradient_cut": 14}
-    found.append((MODEL_ROUNDING, "with rounded gradients", _Rounded(Case(settings=both))))
-    found.append((GRADIENT_ROUNDING, "staleness 1", _Rounded(Case(settings={**both, "staleness": 1}))))
-    return found
+    cases.append((MODEL_ROUNDING, "with rounded gradients", _Rounded(Case(settings=both))))
+    cases.append((GRADIENT_ROUNDING, "staleness 1", _Rounded(Case(settings={**both, "staleness": 1}))))
+    return cases
 
 
 class _Rounded:

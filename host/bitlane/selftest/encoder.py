@@ -64,9 +64,9 @@ def words(bench: CheckContext) -> Figures:
                 device.invalidate(samples.base)
                 device.invalidate(samples.draws)
                 draws = samples.draws.array.reshape(-1, apart)[:, : geometry.draw_words]
-                found = [samples.base.array, *draws]
+                regions = [samples.base.array, *draws]
             expected = [encoder.base(geometry, 0), *encoder.draws(geometry, 0, numbers)]
-            for region, (a, b) in enumerate(zip(found, expected, strict=True)):
+            for region, (a, b) in enumerate(zip(regions, expected, strict=True)):
                 _expect_words(a, b, f"{dtype}, {bits} bits, region {region}")
                 compared += len(b)
             sets = min(len(numbers), bench.config.encoder)
@@ -108,8 +108,8 @@ class _Short(Encoding):
         return super().source_words - 16
 
 
-def _expect_words(found: Words, expected: Words, what: str) -> None:
-    wrong = np.flatnonzero(found != expected)
+def _expect_words(actual: Words, expected: Words, what: str) -> None:
+    wrong = np.flatnonzero(actual != expected)
     expect(not wrong.size, f"{what}: word {wrong[:1]} of {len(expected)} differs, and {len(wrong)} in all")
 
 

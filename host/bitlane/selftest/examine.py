@@ -94,14 +94,14 @@ def all_checks(driver: Driver) -> list[BlockCheck]:
 
 def facts(driver: Driver, seed: int) -> Figures:
     """Return facts about the device, the host and the test."""
-    found: dict[str, int | float | str] = {
+    results: dict[str, int | float | str] = {
         "device": driver.device.name,
         "memory": f"{driver.device.capacity_bytes / (1 << 20):,.1f} MiB",
     }
     for name in CAPABILITIES:
         value = driver.device.read(REGISTERS[name].offset)
-        found[name] = f"{value:#010x}" if name in HEXADECIMAL else value
-    return found | {
+        results[name] = f"{value:#010x}" if name in HEXADECIMAL else value
+    return results | {
         "bitlane": __version__,
         **{library: version for library in LIBRARIES if (version := _version(library))},
         "python": platform.python_version(),

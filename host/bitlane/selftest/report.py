@@ -124,18 +124,18 @@ class SelfTestReport:
         """Write the report to a file, completely or not at all: JSON if its name ends with .json, otherwise text."""
         if path.suffix == ".json":
             results = [{**asdict(result), "passed": result.passed} for result in self.results]
-            found = {
+            report = {
                 "facts": dict(self.facts),
                 "passed": self.passed,
                 "blocks": [block.name for block in self.blocks],
                 "failed_blocks": self.failed_blocks,
                 "results": results,
             }
-            text = json.dumps(found, indent=1) + "\n"
+            text = json.dumps(report, indent=1) + "\n"
         else:
             text = self.text()
-        with atomic_write(path) as part:
-            part.write_text(text, encoding="utf-8")
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
 
 def header_lines(facts: Figures) -> Iterator[str]:

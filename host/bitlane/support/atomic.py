@@ -12,40 +12,40 @@ from pathlib import Path
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder. It becomes `path` at the end, and is removed on failure."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield part
-        os.replace(part, path)
+        yield temporary
+        os.replace(temporary, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 @contextmanager
-def atomic_folder(path: Path, part: Path) -> Iterator[None]:
-    """Make the empty folder `part`. It becomes `path` at the end, forced to the disk, and is removed on failure.
+def atomic_folder(path: Path, temporary: Path) -> Iterator[None]:
+    """Make the empty folder `temporary`. It becomes `path` at the end, forced to the disk, and is removed on failure.
 
     `path` is missing, or an empty folder; both have the same parent.
     """
     try:
-        shutil.rmtree(part, ignore_errors=True)  # what a killed process has left
-        part.mkdir(parents=True)
+        shutil.rmtree(temporary, ignore_errors=True)  # what a killed process has left
+        temporary.mkdir(parents=True)
         yield
-        sync_tree(part)
-        os.rename(part, path)
+        sync_tree(temporary)
+        os.rename(temporary, path)
         sync_entries(path.parent)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def sync_tree(folder: Path) -> None:
     """Write what the system holds back of all files below `folder`, and of the folders."""
-    for place, _, names in os.walk(folder):
+    for below, _, names in os.walk(folder):
         for name in names:
-            with open(os.path.join(place, name), "rb") as file:
+            with open(os.path.join(below, name), "rb") as file:
                 os.fsync(file.fileno())
-        sync_entries(Path(place))
+        sync_entries(Path(below))
 
 
 def sync_entries(folder: Path) -> None:

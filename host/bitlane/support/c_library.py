@@ -1,4 +1,4 @@
-"""A C file as a library that ctypes loads: built once by the compiler of this machine, and kept in the cache folder."""
+"""A C file as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def cpu_flags() -> list[str]:
     """Return the options for the vector instructions of this processor."""
     name, flag = VECTORS.get(platform.machine(), ("", ""))
     try:
-        found = re.search(r"^(?:flags|Features)\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
+        match = re.search(r"^(?:flags|Features)\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
     except OSError:
         return []
-    return [flag] if found and name in found[1].split() else []
+    return [flag] if match and name in match[1].split() else []
 
 
 def _is_intact(path: Path) -> bool:
@@ -109,8 +109,8 @@ def _build(code: bytes, command: Sequence[str], path: Path) -> None:
         content = library.read_bytes()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as part:
-            part.write_bytes(content + hashlib.sha256(content).digest())
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(content + hashlib.sha256(content).digest())
     except OSError as error:
         reason = f"{path.parent} cannot be written ({error.strerror}): set BITLANE_CACHE to a folder that can"
         raise LibraryError(reason) from error

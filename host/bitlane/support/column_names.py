@@ -32,8 +32,8 @@ def check_names(X: Any, fitted: NDArray[Any] | None) -> None:
     if np.array_equal(names, fitted):
         return
     difference = "they are in another order"
-    for found, what in ((set(names) - set(fitted), "new here"), (set(fitted) - set(names), "missing")):
-        if found:
-            difference = f"{', '.join(sorted(found)[:5])}{' and others' * (len(found) > 5)} are {what}"
+    for different, what in ((set(names) - set(fitted), "new here"), (set(fitted) - set(names), "missing")):
+        if different:
+            difference = f"{', '.join(sorted(different)[:5])}{' and others' * (len(different) > 5)} are {what}"
             break
     raise DataError(f"The feature names should match those that were passed during fit: {difference}")

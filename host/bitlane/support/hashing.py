@@ -39,9 +39,9 @@ def lowbias32(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return mixed
 
 
-def derive_seed(*parts: int) -> int:
+def derive_seed(*keys: int) -> int:
     """Return a 32-bit seed from several numbers in order, for example user seed, step, rank and stage."""
     seed = np.zeros(1, np.uint32)
-    for part in parts:
-        seed = lowbias32(seed * np.uint32(GOLDEN_RATIO) + np.uint32(part & 0xFFFFFFFF) + np.uint32(1))
+    for key in keys:
+        seed = lowbias32(seed * np.uint32(GOLDEN_RATIO) + np.uint32(key & 0xFFFFFFFF) + np.uint32(1))
     return int(seed[0])

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.typing.context import BaseContext as TypingContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+# mypy: disable-error-code="no-untyped-call"
+
+Intrinsic = tuple[Signature, Callable[..., ir.Value]]  # the types, and what generates the code
 WORDS = 16  # elements that `equal_words` compares
 
 
-def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+def _prefetch(typing_context: TypingContext, array: types.Type, index: types.Type) -> Intrinsic:
     """Begin to read the cache line of element `index` of a contiguous array, counted over all axes; do not wait.
 
     An index beyond the array does no harm.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
         flag = ir.IntType(32)
@@ -29,15 +38,19 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-def _copy_within(typing_context: Any, array: Any, source: Any, target: Any, count: Any) -> Any:
-    """Copy `count` elements of a contiguous array, counted over all axes, to another place in it; they may overlap."""
+def _copy_within(
+    typing_context: TypingContext, array: types.Array, source: types.Type, target: types.Type, count: types.Type
+) -> Intrinsic:
+    """Copy `count` elements of a contiguous array, counted over all axes, to another index in it; they may overlap."""
     move: Any = cgutils.raw_memmove
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        places = [builder.gep(data, [argument]) for argument in (arguments[2], arguments[1])]
+        addresses = [builder.gep(data, [argument]) for argument in (arguments[2], arguments[1])]
         size = context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype))
-        move(builder, *places, arguments[3], size)
+        move(builder, *addresses, arguments[3], size)
         return context.get_dummy_value()
 
     if array.layout != "C":
@@ -45,26 +58,30 @@ def _copy_within(typing_context: Any, array: Any, source: Any, target: Any, coun
     return types.void(array, types.intp, types.intp, types.intp), generate
 
 
-def _lowest_set_bit(typing_context: Any, word: Any) -> Any:
+def _lowest_set_bit(typing_context: TypingContext, word: types.Type) -> Intrinsic:
     """Return the index of the lowest bit that is 1; the word must not be 0."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         return builder.cttz(arguments[0], ir.IntType(1)(1))
 
     return word(word), generate
 
 
-def _equal_words(typing_context: Any, array: Any, start: Any, word: Any) -> Any:
+def _equal_words(typing_context: TypingContext, array: types.Array, start: types.Type, word: types.Type) -> Intrinsic:
     """Return 16 bits, uint64: bit i says whether element `start` + i of a contiguous array of uint64 equals `word`."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> ir.Value:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         lanes = ir.VectorType(ir.IntType(64), WORDS)
-        found = builder.load(builder.bitcast(builder.gep(data, [arguments[1]]), lanes.as_pointer()))
-        found.align = 8
+        chunk = builder.load(builder.bitcast(builder.gep(data, [arguments[1]]), lanes.as_pointer()))
+        chunk.align = 8
         first = builder.insert_element(ir.Constant(lanes, ir.Undefined), arguments[2], ir.IntType(32)(0))
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORDS), [0] * WORDS)
-        equal = builder.icmp_unsigned("==", found, builder.shuffle_vector(first, first, everywhere))
+        equal = builder.icmp_unsigned("==", chunk, builder.shuffle_vector(first, first, everywhere))
         return builder.zext(builder.bitcast(equal, ir.IntType(WORDS)), ir.IntType(64))
 
     if array.layout != "C" or array.dtype != types.uint64:

@@ -39,7 +39,7 @@ def machine_code(loop: Loop, **options: bool | str | set[str]) -> Loop:
 
 
 def compiled(loop: Loop) -> Loop:
-    """Return `loop`, compiled in the first call and kept on disk; without numba, run on lists, which Python indexes
+    """Return `loop`, compiled in the first call and stored on disk; without numba, run on lists, which Python indexes
     fastest.
 
     The loop takes arrays and numbers, writes its results into the arrays, and returns numbers or nothing. It uses no

@@ -137,16 +137,16 @@ class Store:
         `hidden` ones begin with a dot: what a killed process has left of a file, for example.
         """
         with self._errors(folder, "read"):
-            found = self._system.get_file_info(self._fs.FileSelector(self._path(folder), allow_not_found=True))
-        return sorted(info.base_name for info in found if hidden or not info.base_name.startswith("."))
+            entries = self._system.get_file_info(self._fs.FileSelector(self._path(folder), allow_not_found=True))
+        return sorted(info.base_name for info in entries if hidden or not info.base_name.startswith("."))
 
     def files(self, folder: str) -> list[str]:
         """Return the names, relative to a folder, of all files below it; none if it is missing."""
         root = self._path(folder)
         with self._errors(folder, "read"):
             selector = self._fs.FileSelector(root, allow_not_found=True, recursive=True)
-            found = self._system.get_file_info(selector)
-        return [info.path[len(root) + 1 :] for info in found if info.type == self._fs.FileType.File]
+            entries = self._system.get_file_info(selector)
+        return [info.path[len(root) + 1 :] for info in entries if info.type == self._fs.FileType.File]
 
     def exists(self, name: str) -> bool:
         """Return whether there is such a file."""
@@ -236,7 +236,7 @@ class Store:
             return path
         cache.mkdir(parents=True, exist_ok=True)
         source = self._system.open_input_stream(self._path(file.name))
-        with source, atomic_write(path) as part, open(part, "wb") as copy:
+        with source, atomic_write(path) as temporary, open(temporary, "wb") as copy:
             while block := source.read(_BLOCK):
                 copy.write(block)
         return path
@@ -244,9 +244,9 @@ class Store:
     def _check(self, file: StoredFile, data: Any) -> None:
         if len(data) != file.bytes:
             raise DataError(f"{self.name_of(file.name)} is damaged: it has {len(data):,} bytes, not {file.bytes:,}")
-        found = _sha256([memoryview(data)])
-        if found != file.sha256:
-            raise DataError(f"{self.name_of(file.name)} is damaged: its SHA-256 is {found}, not {file.sha256}")
+        actual = _sha256([memoryview(data)])
+        if actual != file.sha256:
+            raise DataError(f"{self.name_of(file.name)} is damaged: its SHA-256 is {actual}, not {file.sha256}")
 
     @contextlib.contextmanager
     def _errors(self, name: str, verb: str) -> Iterator[None]:
@@ -299,22 +299,22 @@ def _put_local(path: Path, views: Sequence[memoryview], replace: bool) -> bool:
         False: the name is taken.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with open(part, "wb") as file:
+        with open(temporary, "wb") as file:
             for view in views:
                 file.write(view)
             file.flush()
             os.fsync(file.fileno())
         if replace:
-            os.replace(part, path)
+            os.replace(temporary, path)
         else:
             try:
-                os.link(part, path)  # unlike a renaming, it fails if the name is taken
+                os.link(temporary, path)  # unlike a renaming, it fails if the name is taken
             except FileExistsError:
                 return False
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_entries(path.parent)
     return True
 

@@ -67,7 +67,7 @@ def plan_bits(plan: BitPlan, forecast: Forecast) -> tuple[int, ...]:
     epochs = fixed[best] // forecast.cycles[best]
     search = _Search(plan, forecast, goal, block=-(-epochs // BLOCKS), most=fixed[best])
     search.visit(forecast.moments.start(), ())
-    return _held(plan, forecast, plan.hold * full, search.found or (best,) * epochs)
+    return _held(plan, forecast, plan.hold * full, search.best or (best,) * epochs)
 
 
 class _Search:
@@ -85,7 +85,7 @@ class _Search:
     def __init__(self, plan: BitPlan, forecast: Forecast, goal: float, block: int, most: float):
         self._plan, self._forecast, self._goal, self._block = plan, forecast, goal, block
         self._least = most
-        self.found: tuple[int, ...] = ()
+        self.best: tuple[int, ...] = ()
 
     def visit(self, spread: Spread, bits_so_far: tuple[int, ...], spent: float = 0.0) -> None:
         """Try all bits for the epochs after those so far, which took `spent` cycles."""
@@ -101,7 +101,7 @@ class _Search:
             reached = forecast.after(spread, bits, first, self._block)
             taken = (*bits_so_far, *(bits,) * self._block)
             if forecast.moments.loss(reached) <= self._goal:
-                self._least, self.found = cycles, taken[: forecast.epochs]
+                self._least, self.best = cycles, taken[: forecast.epochs]
             else:
                 self.visit(reached, taken, cycles)
 

@@ -1,9 +1,9 @@
-"""Trainings whose bits change: a policy chooses them before each part of an epoch, or a plan before the first epoch.
+"""Trainings whose bits change: a policy chooses them before each section of an epoch, or a plan before the first epoch.
 
-On the accelerator the bits are a register; the samples are encoded again. Each part is that of a training with these
-bits, which continues from the part before: the same weights, scales and draws, bit for bit. That is possible with
+On the accelerator the bits are a register; the samples are encoded again. Each section is that of a training with these
+bits, which continues from the section before: the same weights, scales and draws, bit for bit. That is possible with
 double sampling and uniform levels only, whose scales do not depend on the bits. The learning rate is the automatic one
-of the part's bits, decayed as often as epochs have ended; a rate that is given is that of all bits.
+of the section's bits, decayed as often as epochs have ended; a rate that is given is that of all bits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .options import TrainingOptions
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
 from .train import InitialModel, TrainingRows, first_settings, prepare, train_rows, warn_if_saturated
 
-PARTS = 20  # of an epoch: a policy chooses before each
+SECTIONS = 20  # of an epoch: a policy chooses before each
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=1000.0)  # a training has fewer decisions than the paper's
 BY_NAME: Mapping[str, BitPolicy | BitPlan] = {"mqgrad": MQGRAD, "adaptive": BitPlan()}
 
@@ -58,11 +58,11 @@ def train_by_policy(
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
 ) -> TrainingResult:
-    """Train as `train.train` does, with bits that a policy chooses before each part, or a plan before the first epoch.
+    """Train as `train.train` does, with bits that a policy chooses for each section, or a plan before the first epoch.
 
-    An epoch has `PARTS` parts of whole batches, or one part a batch if it has fewer batches. With staleness it has one,
-    because the first batches of a part would read weights that are too new. After each part a policy gets its mean loss
-    over rows and targets, the clock cycles, and the root mean square of the change of the scaled weights.
+    An epoch has `SECTIONS` sections of complete batches, or one a batch if it has fewer batches. With staleness it has
+    one, because the first batches of a section would read weights that are too new. After each section a policy gets
+    its mean loss over rows and targets, the clock cycles, and the root mean square of the change of the scaled weights.
 
     Parameters
     ----------
@@ -110,23 +110,23 @@ def _rates(
 
 
 def _follow(policy: BitPolicy, epochs: _Epochs, options: TrainingOptions) -> None:
-    """Train epochs with the bits that a policy chooses before each of their parts."""
+    """Train epochs with the bits that a policy chooses before each of their sections."""
     chooser = policy.start()
     weights: Floats | None = None
-    parts = parts_of(len(epochs.rows.X), options)
+    sections = sections_of(len(epochs.rows.X), options)
     for _ in range(options.epochs):
         runs = []
-        for rows in parts:
-            runs.append(epochs.train_part(chooser.bits, rows, ends_epoch=rows is parts[-1]))
+        for rows in sections:
+            runs.append(epochs.train_section(chooser.bits, rows, ends_epoch=rows is sections[-1]))
             before, weights = weights, runs[-1].weights
             chooser.after(_observed(runs[-1], before), lambda own: [own])
         epochs.add(as_one_epoch(runs))
 
 
-def parts_of(rows: int, options: TrainingOptions) -> list[range]:
-    """Return the rows of each part of an epoch with a policy: whole batches, as equal as can be."""
+def sections_of(rows: int, options: TrainingOptions) -> list[range]:
+    """Return the rows of each section of an epoch with a policy: complete batches, as equal as can be."""
     batches = -(-rows // options.batch_size)
-    count = 1 if options.staleness else min(PARTS, batches)
+    count = 1 if options.staleness else min(SECTIONS, batches)
     ends = [min(rows, options.batch_size * (batches * i // count)) for i in range(count + 1)]
     return [range(start, end) for start, end in pairwise(ends)]
 
@@ -168,19 +168,19 @@ class _Epochs:
         self.last = run.checkpoint()
         self.runs.append(run)
 
-    def train_part(self, bits: int, rows: range, ends_epoch: bool) -> TrainingResult:
-        """Return the result of a part of the next epoch with these bits; steps decay only at the end of the epoch."""
+    def train_section(self, bits: int, rows: range, ends_epoch: bool) -> TrainingResult:
+        """Return the result of a section of the next epoch with these bits; steps decay only at an epoch's end."""
         state = self._state(bits, 1)
         if not ends_epoch:
             state = replace(state, settings=tuple(replace(each, decay=NO_DECAY) for each in state.settings))
         run = train_rows(
-            state, self.rows.part(rows), self.driver, snapshots=self.snapshots and ends_epoch, clock=self.clock
+            state, self.rows.some_rows(rows), self.driver, snapshots=self.snapshots and ends_epoch, clock=self.clock
         )
         self.last = run.checkpoint() if ends_epoch else replace(run.checkpoint(), epoch=state.epoch)
         return run
 
     def add(self, run: TrainingResult) -> None:
-        """Add an epoch whose parts have been trained."""
+        """Add an epoch whose sections have been trained."""
         self.runs.append(run)
         if self.on_epoch is not None:
             self.on_epoch(run.first_epoch, float(run.loss.mean()))

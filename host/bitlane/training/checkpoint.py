@@ -82,7 +82,7 @@ class Checkpoint:
 
     def save(self, path: str | Path) -> None:
         """Write an npz file, completely or not at all. Raise OSError if the disk is full."""
-        with atomic_write(Path(path)) as part, part.open("wb") as file:
+        with atomic_write(Path(path)) as temporary, temporary.open("wb") as file:
             np.savez(file, **self._arrays())
 
     def _arrays(self) -> dict[str, Any]:

@@ -22,12 +22,12 @@ ON_FAILURE = ("raise", "continue")
 
 @dataclass(frozen=True)
 class DeviceTask:
-    """A part of a training that runs on one device.
+    """A share of a training that runs on one device.
 
     Attributes
     ----------
     name : str
-        Name of the part, for errors.
+        Name of the share, for errors.
     run : callable
         Called as ``run(driver, on_epoch)``; returns a `TrainingResult`.
     on_epoch : callable or None

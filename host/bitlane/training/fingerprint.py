@@ -11,7 +11,7 @@ import numpy as np
 from bitlane.quantization.scaling import Matrix
 
 HASHED = 1 << 20  # bytes of a piece
-DIGITS = 32  # hexadecimal digits that are kept
+DIGITS = 32  # hexadecimal digits that are stored
 
 
 def fingerprint(X: Matrix, y: Matrix, threads: int | None = None) -> str:
@@ -25,14 +25,14 @@ def fingerprint(X: Matrix, y: Matrix, threads: int | None = None) -> str:
     threads : int, optional
         Threads that hash pieces; as many as the machine has by default.
     """
-    whole = hashlib.sha256()
+    total = hashlib.sha256()
     with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
         for table in (X, y):
-            whole.update(f"{table.dtype.str} {table.shape} ".encode())
+            total.update(f"{table.dtype.str} {table.shape} ".encode())
             step = max(1, HASHED // max(1, table[:1].nbytes))
             for digest in pool.map(_digest, (table[start : start + step] for start in range(0, len(table), step))):
-                whole.update(digest)
-    return whole.hexdigest()[:DIGITS]
+                total.update(digest)
+    return total.hexdigest()[:DIGITS]
 
 
 def _digest(rows: Matrix) -> bytes:

@@ -67,11 +67,11 @@ class Forecast:
 
     def losses(self, bits: int) -> list[float]:
         """Return the loss after each epoch with the same bits in all."""
-        spread, found = self.moments.start(), []
+        spread, losses = self.moments.start(), []
         for epoch in range(self.epochs):
             spread = self.after(spread, bits, epoch)
-            found.append(self.moments.loss(spread))
-        return found
+            losses.append(self.moments.loss(spread))
+        return losses
 
     @classmethod
     def of(

@@ -52,7 +52,7 @@ class Launch:
         Raises
         ------
         DataError
-            Staleness with a part of the rows: the first batches of a part would read weights that are too new.
+            Staleness with some of the rows: the first batches of a launch would read weights that are too new.
         """
         settings = state.settings
         if settings.staleness and not self.covers_all_rows:
@@ -99,8 +99,8 @@ def _launches_of_rows(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator[L
     rows = plan.geometry.rows
     for epoch in range(plan.first_epoch, plan.epochs):
         number = epoch % plan.draw_sets
-        for first in range(0, rows, plan.part_rows):
-            geometry = replace(plan.geometry, rows=min(plan.part_rows, rows - first))
+        for first in range(0, rows, plan.launch_rows):
+            geometry = replace(plan.geometry, rows=min(plan.launch_rows, rows - first))
             draws = encoder.draws(geometry, first, [number]) if geometry.draws else []
             base = [encoder.base(geometry, first, number)]
             ends = first + geometry.rows == rows

@@ -113,8 +113,8 @@ def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Sc
     """
     if options.learning_rate != AUTO:
         return options
-    found = with_learning_rate(options, X, y, scaling)
-    return replace(found, learning_rate=STEADY * float(found.learning_rate))
+    steady = with_learning_rate(options, X, y, scaling)
+    return replace(steady, learning_rate=STEADY * float(steady.learning_rate))
 
 
 def draw_variance(values: Floats, base_bits: int) -> Floats:
@@ -123,8 +123,8 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
     A row adds ``width^2 p (1 - p)``, with the position p of v in its interval.
     """
     width = 2.0 ** (1 - base_bits)
-    place = np.mod((values + 1.0) / width, 1.0)
-    variance: Floats = (width**2 * place * (1.0 - place)).mean(axis=0)
+    fraction = np.mod((values + 1.0) / width, 1.0)
+    variance: Floats = (width**2 * fraction * (1.0 - fraction)).mean(axis=0)
     return variance
 
 

@@ -29,7 +29,7 @@ from bitlane.quantization.scaling import Floats
 GROUPS_OF_OCTAVE = 2
 FLAT = 1e-9  # of the largest curvature: directions below it hold no data
 FOURTH_ROWS = 2_048  # looked at for fourth moments
-FIRST_PARTS = 6  # of the first epoch, in which the loss changes most
+FIRST_SECTIONS = 6  # of the first epoch, in which the loss changes most
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class EpochSteps:
         Learning rate.
     batch_size : int
     first : bool, default=False
-        Whether it is the first epoch: its loss changes much, so that it is computed in parts.
+        Whether it is the first epoch: its loss changes much, so that it is computed in sections.
     earlier_rate : float, default=0.0
         Learning rate of the last epoch with the same draws, over that of this one; 0 if there is none.
     rates_since : float, default=0.0
@@ -86,7 +86,7 @@ class TableMoments:
     draw_variance : mapping of int to ndarray of float64, shape (m,)
         Variance of the draws of each feature, by the bits of a sample; 0 for bits that are not in it.
     rows : int
-        Rows of the whole table.
+        Rows of the table.
     alpha : float, default=0.0
         Strength of an l2 penalty.
     """
@@ -141,26 +141,26 @@ class TableMoments:
 
     def after_epoch(self, spread: Spread, epoch: EpochSteps) -> Spread:
         """Return where a training stands after one more epoch."""
-        parts = FIRST_PARTS if epoch.first else 1
-        for _ in range(parts):
-            spread = self._after(spread, epoch, self.rows / epoch.batch_size / parts)
+        sections = FIRST_SECTIONS if epoch.first else 1
+        for _ in range(sections):
+            spread = self._after(spread, epoch, self.rows / epoch.batch_size / sections)
         return spread
 
     def _after(self, spread: Spread, epoch: EpochSteps, steps: float) -> Spread:
-        """Return where a training stands after some steps, with the noise of the place where it was."""
+        """Return where a training stands after some steps, with the noise at its start."""
         remaining, variance = spread.remaining, spread.variance
         batch = self._batch + self._fourth_distance @ remaining**2 + self._fourth @ variance
         batch -= self.curvature**2 * self._distance * remaining**2  # the mean gradient is no noise
         factor = np.minimum(np.abs(1.0 - epoch.rate * self.curvature), 1.0)
-        kept = factor**steps
+        decay = factor**steps
         left = 1.0 - factor
-        alone = np.where(left > 1e-12, (1.0 - kept**2) / np.maximum(1.0 - factor**2, 1e-12), steps)
-        together = np.where(left > 1e-12, (1.0 - kept) / np.maximum(left, 1e-12), steps) ** 2 / steps
+        alone = np.where(left > 1e-12, (1.0 - decay**2) / np.maximum(1.0 - factor**2, 1e-12), steps)
+        together = np.where(left > 1e-12, (1.0 - decay) / np.maximum(left, 1e-12), steps) ** 2 / steps
         batch_sum = np.maximum(batch, 0.0) * (alone if epoch.first else np.maximum(alone - together, 0.0))
-        repeated = 1.0 + 2.0 * epoch.earlier_rate * kept**epoch.rates_since
+        repeated = 1.0 + 2.0 * epoch.earlier_rate * decay**epoch.rates_since
         draws_sum = self._draw_noise(spread, epoch.bits) * alone * repeated
-        grown = variance * kept**2 + epoch.rate**2 / epoch.batch_size * (batch_sum + draws_sum)
-        return Spread(remaining * kept, np.minimum(grown, 1e6))
+        grown = variance * decay**2 + epoch.rate**2 / epoch.batch_size * (batch_sum + draws_sum)
+        return Spread(remaining * decay, np.minimum(grown, 1e6))
 
     def _draw_noise(self, spread: Spread, bits: int) -> Floats:
         """Return the noise of the draws of a row, summed over the directions of each group."""

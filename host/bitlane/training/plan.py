@@ -56,8 +56,8 @@ class ExecutionPlan:
         return fitting if fitting == self.epochs - self.first_epoch else self._epochs_in(self.capacity // 2) or fitting
 
     @cached_property
-    def part_rows(self) -> int:
-        """Rows of a launch if not all rows fit: whole batches, if possible with room for those of the next launch.
+    def launch_rows(self) -> int:
+        """Rows of a launch if not all rows fit: complete batches, if possible with room for those of the next launch.
 
         Raises
         ------

@@ -83,7 +83,7 @@ class TrainingResult:
     beats : int
         Beats read.
     stalls, bound : Stalls, Bound
-        For the whole training.
+        For the complete training.
     saturations : int
         Values that were clipped.
     launches, passes : int
@@ -249,9 +249,9 @@ def joined(runs: Sequence[TrainingResult]) -> TrainingResult:
     )
 
 
-def as_one_epoch(parts: Sequence[TrainingResult]) -> TrainingResult:
-    """Return the results of the parts of an epoch, whose rows may have different bits, as that of the epoch."""
-    run, rows = joined(parts), [part.geometry.rows for part in parts]
+def as_one_epoch(sections: Sequence[TrainingResult]) -> TrainingResult:
+    """Return the results of the sections of an epoch, whose rows may have different bits, as that of the epoch."""
+    run, rows = joined(sections), [section.geometry.rows for section in sections]
     return replace(
         run,
         loss=np.average(run.loss, axis=0, weights=rows)[None],

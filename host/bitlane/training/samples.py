@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from bitlane.contract.draws import draw_words, row_words
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
-from bitlane.contract.packing import Words, base_places, draw_places, pack_base, pack_draws, pack_labels
+from bitlane.contract.packing import Words, base_row_offsets, draw_row_offsets, pack_base, pack_draws, pack_labels
 from bitlane.contract.precision import Precision
-from bitlane.contract.prng import PLACE_STEP, SEED_BITS
+from bitlane.contract.prng import INDEX_STEP, SEED_BITS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
@@ -97,7 +97,7 @@ class SampleEncoder:
             return self._numpy_base(geometry, rows, random)
         words = pack_labels(self._scaling.labels(self._y[rows]), geometry)
         if geometry.base_row_words:
-            target = RowsInRegion(words, base_places(geometry), geometry.rows_per_beat)
+            target = RowsInRegion(words, base_row_offsets(geometry), geometry.rows_per_beat)
             encode_base(self.kernels, self._X[rows], self._mapped, random, target, self._threads)
         return words
 
@@ -108,15 +108,15 @@ class SampleEncoder:
         if self.kernels is None:
             return [self._numpy_draws(geometry, rows, each) for each in random]
         words = np.zeros((len(numbers), geometry.draw_words), np.uint64)
-        target = RowsInRegion(words, draw_places(geometry), geometry.rows_per_beat)
+        target = RowsInRegion(words, draw_row_offsets(geometry), geometry.rows_per_beat)
         encode_draws(self.kernels, self._X[rows], self._mapped, np.array(random), target, self._threads)
         return list(words)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the features."""
-        found: np.dtype[Any] = self._X.dtype
-        return found
+        dtype: np.dtype[Any] = self._X.dtype
+        return dtype
 
     def device_can_encode(self, base_bits: int) -> bool:
         """Return whether an encoder in hardware reads such features, with scales of up to `base_bits` base bits."""
@@ -129,7 +129,7 @@ class SampleEncoder:
 
     def draw_seed(self, number: int) -> int:
         """Return the seed of draw set `number` for an encoder in hardware."""
-        return (seed_word(self._seed, number) + self._first_row * PLACE_STEP) % (1 << SEED_BITS)
+        return (seed_word(self._seed, number) + self._first_row * INDEX_STEP) % (1 << SEED_BITS)
 
     def _random(self, number: int, rows: slice) -> RandomWords:
         """Return the random words of rows in a draw set: uint32 [rows]."""

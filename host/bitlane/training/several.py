@@ -3,7 +3,7 @@
 If one device needs at least as many passes over the data as there are devices, each pass runs on one of the devices. A
 target then has the bits that it has on one device.
 
-Otherwise the rows, in the order in which they are read, are cut into as many shards as there are devices, of whole
+Otherwise the rows, in the order in which they are read, are cut into as many shards as there are devices, of complete
 batches. In a round all shards begin with the same weights and run `average_every` epochs. Then the master weights are
 averaged in exact integers, each shard weighted by its rows, and rounded to the nearest integer, halves upwards. Draws,
 batches and scales are those of one device, and so are the registers at the end of a round. Shard k begins a round with
@@ -71,7 +71,7 @@ def train_on_several(
     DataError
         A value that cannot be used, devices of different builds, or fewer batches than shards.
     DeviceError
-        A device failed. The message names it and its part of the work.
+        A device failed. The message names it and its share of the work.
     """
     clock = PhaseClock()
     drivers = [Driver(device) for device in devices]
@@ -86,7 +86,7 @@ def train_on_several(
         options = replace(options, shards=1 if len(cut) >= len(drivers) else len(drivers))
         first = replace(first, options=options)
     if (used := options.shards if options.shards > 1 else len(cut)) < len(drivers):
-        warn_user(f"{used} of {len(drivers)} devices have work: the checkpoint cuts the training into as many parts")
+        warn_user(f"{used} of {len(drivers)} devices have work: the checkpoint has as many passes or shards")
     with clock.during("train"):
         run = (_train_shards if options.shards > 1 else _train_passes)(first, rows, cut, pool, on_epoch, snapshots)
     warn_if_saturated(run)
@@ -104,22 +104,22 @@ def _train_passes(
 ) -> TrainingResult:
     """Train each pass over the data on one of the devices."""
     tasks = []
-    for part in cut:
-        state, own = _of_targets(first, part), TrainingRows(rows.X, rows.y[:, part], rows.first)
-        name = f"target{'s' * (len(part) > 1)} {', '.join(map(str, part))}"
+    for targets in cut:
+        state, own = _of_targets(first, targets), TrainingRows(rows.X, rows.y[:, targets], rows.first)
+        name = f"target{'s' * (len(targets) > 1)} {', '.join(map(str, targets))}"
         tasks.append(_task(name, state, own, on_epoch, snapshots))
     done = pool.run(tasks)
     master, settings = first.master.copy(), [*first.settings]
     epochs = first.options.epochs - first.epoch
     loss = np.zeros((epochs, len(settings)))
     masters = np.zeros((epochs, *master.shape), np.int32) if snapshots else None
-    for part, run in zip(cut, done.results, strict=True):
+    for targets, run in zip(cut, done.results, strict=True):
         last = run.checkpoint()
-        loss[:, part], master[part] = run.loss.reshape(epochs, -1), last.master
-        for target, registers in zip(part, last.settings, strict=True):
+        loss[:, targets], master[targets] = run.loss.reshape(epochs, -1), last.master
+        for target, registers in zip(targets, last.settings, strict=True):
             settings[target] = registers
         if masters is not None:
-            masters[:, part] = run._masters
+            masters[:, targets] = run._masters
     last = replace(first, epoch=first.options.epochs, master=master, settings=tuple(settings))
     return replace(_summed(done, loss, first, last, masters), passes=len(cut))
 
@@ -143,12 +143,12 @@ def _train_shards(
 ) -> TrainingResult:
     """Train the shards of the rows in rounds, and average them after each."""
     options = first.options
-    parts = _shard_rows(len(rows.X), options.batch_size, options.shards)
+    shards = _shard_rows(len(rows.X), options.batch_size, options.shards)
     runs: list[TrainingResult] = []
     state = first
     while state.epoch < options.epochs:
         end = min(state.epoch + options.average_every, options.epochs)
-        run = _round(replace(state, options=replace(options, epochs=end)), rows, parts, pool, snapshots)
+        run = _round(replace(state, options=replace(options, epochs=end)), rows, shards, pool, snapshots)
         runs.append(run)
         state = run.checkpoint()
         if on_epoch is not None:
@@ -159,7 +159,7 @@ def _train_shards(
 
 
 def _shard_rows(rows: int, batch: int, shards: int) -> list[range]:
-    """The rows of each shard: whole batches, as equal as possible; the last batch may have fewer rows."""
+    """The rows of each shard: complete batches, as equal as possible; the last batch may have fewer rows."""
     batches = -(-rows // batch)
     if batches < shards:
         raise DataError(
@@ -171,18 +171,18 @@ def _shard_rows(rows: int, batch: int, shards: int) -> list[range]:
 
 
 def _round(
-    first: Checkpoint, rows: TrainingRows, parts: list[range], pool: DevicePool, snapshots: bool
+    first: Checkpoint, rows: TrainingRows, shards: list[range], pool: DevicePool, snapshots: bool
 ) -> TrainingResult:
     """Train all shards from the same weights, and average them."""
     options = first.options
     epochs, tasks = options.epochs - first.epoch, []
-    for number, part in enumerate(parts, 1):
-        before = epochs * part.start // options.batch_size
+    for number, shard in enumerate(shards, 1):
+        before = epochs * shard.start // options.batch_size
         settings = tuple(replace(each, seed=after_batches(each.seed, before)) for each in first.settings)
-        name = f"shard {number} of {len(parts)}, rows {part.start} to {part.stop - 1}"
-        tasks.append(_task(name, replace(first, settings=settings), rows.part(part), None, snapshots))
+        name = f"shard {number} of {len(shards)}, rows {shard.start} to {shard.stop - 1}"
+        tasks.append(_task(name, replace(first, settings=settings), rows.some_rows(shard), None, snapshots))
     done = pool.run(tasks)
-    counts = [len(part) for part in parts]
+    counts = [len(shard) for shard in shards]
     losses = np.array([run.loss.reshape(epochs, -1) for run in done.results])
     batches = -(-len(rows.X) // options.batch_size)
     last = replace(

@@ -135,7 +135,7 @@ class TrainingRows:
     y: Matrix
     first: int = 0
 
-    def part(self, rows: range) -> TrainingRows:
+    def some_rows(self, rows: range) -> TrainingRows:
         """Return some of these rows, without a copy."""
         some = slice(rows.start, rows.stop)
         return TrainingRows(self.X[some], self.y[some], self.first + rows.start)

@@ -31,7 +31,7 @@ class Registers(wiring.Component):
     addresses read as 0 and ignore writes. Every response is OKAY.
 
     A read passes three registers: its address, one word of each block of `BLOCK_WORDS`, and the data. So no path leads
-    from a counter far away through the whole selection.
+    from a counter far away through the complete selection.
 
     Latency: the response to a write is valid one cycle after its transfer, that to a read `READ_LATENCY` cycles after
     it, with the value of the register one cycle after the transfer. Throughput: one write in two cycles, one read in

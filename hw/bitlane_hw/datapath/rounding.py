@@ -13,7 +13,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import MASTER, SCALED_GRADIENT
 from bitlane.contract.latencies import PUBLISH_LATENCY, SCALED_GRADIENT_LATENCY
 from bitlane.contract.layout import CHUNK
-from bitlane.contract.prng import PLACE_STEP, ROUND_KEYS, SEED_BITS, SEED_STEP, lane_offset
+from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_BITS, SEED_STEP, lane_offset
 from bitlane_hw.common.fixed_point import delay, delay_valid, register, saturate
 from bitlane_hw.common.payloads import GroupEnd, ScaledGradients
 
@@ -145,7 +145,7 @@ class ModelRounding(wiring.Component):
         with m.If(self.begin):
             m.d.sync += seed.eq(self.seed)
         with m.If(self.publish):
-            m.d.sync += count.eq(count_now + PLACE_STEP)
+            m.d.sync += count.eq(count_now + INDEX_STEP)
             with m.If(self.address == 0):
                 m.d.sync += seed.eq(next_seed)
         with m.If(self.load_done):
@@ -227,7 +227,7 @@ class ScaledGradientRounding(wiring.Component):
         with m.If(self.begin):
             m.d.sync += self.seed_now.eq(self.seed)
         with m.If(self.due):
-            m.d.sync += [count.eq(count_now + PLACE_STEP), first.eq(self.end.batch_last)]
+            m.d.sync += [count.eq(count_now + INDEX_STEP), first.eq(self.end.batch_last)]
             with m.If(self.end.batch_last):
                 m.d.sync += self.seed_now.eq(self.seed_now + SEED_STEP)
 

@@ -92,8 +92,8 @@ class EncoderCore(wiring.Component):
         m.submodules.table = table = ScaleTable(max_features, base_bits, offset_delay(base_bits))
         m.submodules.assembler = assembler = WordAssembler(base_bits // DIGIT_BITS, sets)
         connect(m, flipped(self.beats), sequencer.beats)
-        for found, words in zip(assembler.words, self.words, strict=True):
-            connect(m, found, flipped(words))
+        for assembled, words in zip(assembler.words, self.words, strict=True):
+            connect(m, assembled, flipped(words))
         m.d.comb += [
             sequencer.settings.eq(settings),
             sequencer.enable.eq(self.enable),
@@ -145,7 +145,7 @@ class EncoderCore(wiring.Component):
                 lane.start.eq(valid[before]),
                 lane.row_first.eq(first),
                 lane.row_word.eq(row.word),
-                *(given.eq(found.position) for given, found in zip(lane.positions, lanes, strict=True)),
+                *(given.eq(output.position) for given, output in zip(lane.positions, lanes, strict=True)),
             ]
         m.d.comb += sequencer.rows_ready.eq(rows[0].next_valid | ~wanted)
         return draws

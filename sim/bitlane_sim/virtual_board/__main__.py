@@ -55,14 +55,14 @@ def main() -> None:
     begin = time.perf_counter()
     options = TrainingOptions(draws="once", epochs=EPOCHS, batch_size=64, learning_rate=0.01)
     result = train(X, y, options, device)
-    whole = time.perf_counter() - begin
+    total = time.perf_counter() - begin
     outside = inside - hardware.seconds
     board = result.cycles / 100e6
     print(f"pynq {pynq.__version__}, {device.name}: {name}, {EPOCHS} epochs, {result.launches} start(s)")
     print(f"  register accesses            {accesses:8}   and {len(hardware.accesses) - accesses} to bind the driver")
     print(f"  seconds in the device        {hardware.seconds:8.2f}   simulated; {board:.2f} s at 100 MHz")
     print(f"  seconds of the driver        {outside:8.2f}   {100 * outside / inside:.2f} % of the run")
-    print(f"  seconds of encoding samples  {whole - inside:8.2f}   before the run")
+    print(f"  seconds of encoding samples  {total - inside:8.2f}   before the run")
 
 
 def _samples() -> tuple[str, Matrix, Matrix]:

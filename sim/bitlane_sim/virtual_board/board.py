@@ -207,18 +207,18 @@ class SimulatedBoard(pynq.Device):
 
     def flush(self, bo: int, offset: int, virtual_address: int, nbytes: int) -> None:
         """Copy the host's data to the memory, for complete buffers only: XRT is correct only for these."""
-        memory = self._whole(bo, offset, nbytes)
+        memory = self._complete_buffer(bo, offset, nbytes)
         assert self.hardware.rtl is not None
         self.hardware.rtl.flush(memory)
 
     def invalidate(self, bo: int, offset: int, virtual_address: int, nbytes: int) -> None:
         """Copy the memory to the host, for complete buffers only."""
-        memory = self._whole(bo, offset, nbytes)
+        memory = self._complete_buffer(bo, offset, nbytes)
         self.hardware.catch_up()
         assert self.hardware.rtl is not None
         self.hardware.rtl.invalidate(memory)
 
-    def _whole(self, bo: int, offset: int, nbytes: int) -> RtlBuffer:
+    def _complete_buffer(self, bo: int, offset: int, nbytes: int) -> RtlBuffer:
         memory = self._buffers[bo]
         if offset or nbytes != memory.array.nbytes:
             raise RuntimeError("only complete buffers can be flushed or invalidated")

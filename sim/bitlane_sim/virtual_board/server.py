@@ -112,19 +112,19 @@ class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
         return buffer_pb2.AllocateResponse(buffer_id=name)
 
     def write(self, requests: Any, context: Any) -> Any:
-        place = 0
+        offset = 0
         for request in requests:
             bytes_of = self.live[request.buffer_id].array.view("u1")
-            if place + len(request.data) > len(bytes_of):
+            if offset + len(request.data) > len(bytes_of):
                 return buffer_pb2.BufferWriteResponse(msg="Buffer overflow.")
-            bytes_of[place : place + len(request.data)] = memoryview(request.data)
-            place += len(request.data)
+            bytes_of[offset : offset + len(request.data)] = memoryview(request.data)
+            offset += len(request.data)
         return buffer_pb2.BufferWriteResponse()
 
     def read(self, request: Any, context: Any) -> Iterator[Any]:
         data = self.live[request.buffer_id].array.tobytes()
-        for place in range(0, len(data), PIECE):
-            yield buffer_pb2.BufferReadResponse(data=data[place : place + PIECE])
+        for offset in range(0, len(data), PIECE):
+            yield buffer_pb2.BufferReadResponse(data=data[offset : offset + PIECE])
 
     def flush(self, request: Any, context: Any) -> Any:
         assert self._hardware.rtl is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers.encoder_cases import DTYPES, random_table
 
-from bitlane.contract.encoding import FLOAT_BIAS, left_places, row_beats, source_beats, table_beats
+from bitlane.contract.encoding import FLOAT_BIAS, left_shift, row_beats, source_beats, table_beats
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
@@ -58,7 +58,7 @@ def test_scales(seed) -> None:
     for feature, (first, second) in enumerate(table[:features].tolist()):
         multiplier, shift = first & 0xFFFFFF, (first >> 24 & 0x3FF ^ 0x200) - 0x200
         assert multiplier >> 23 == 1 and first >> 34 == 0
-        assert multiplier * 2.0 ** (FLOAT_BIAS + left_places(BASE_BITS) - shift) == multipliers[feature]
+        assert multiplier * 2.0 ** (FLOAT_BIAS + left_shift(BASE_BITS) - shift) == multipliers[feature]
         assert np.uint64(second).view(np.int64) == offsets[feature]
     assert not table[features:].any()
 

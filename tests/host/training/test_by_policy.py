@@ -1,4 +1,4 @@
-"""A policy chooses the bits of each part of an epoch: every part equals a training with these bits."""
+"""A policy chooses the bits of each section of an epoch: every section equals a training with these bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.support.rng import seed_word
-from bitlane.training.by_policy import MQGRAD, PARTS, parts_of, policy_of
+from bitlane.training.by_policy import MQGRAD, SECTIONS, policy_of, sections_of
 from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.options import TrainingOptions
 from bitlane.training.result import joined
@@ -31,7 +31,7 @@ from bitlane.training.train import first_settings
 
 @dataclass(frozen=True)
 class Listed:
-    """A policy with a fixed list of bits, one for each part; its chooser records the observations."""
+    """A policy with a fixed list of bits, one for each section; its chooser records the observations."""
 
     bits_of_parts: tuple[int, ...]
     choices: tuple[int, ...] = (2, 4, 6, 8)
@@ -72,7 +72,7 @@ def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
     options = {"draws": draws, "loss": loss, "learning_rate": 0.05, "decay": 0.9, "batch_size": 8}
     device = EmulatorDevice()
     estimator = SGDRegressor if loss == "squared_error" else SGDClassifier
-    listed = Listed(tuple(np.repeat(bits, PARTS).tolist()))
+    listed = Listed(tuple(np.repeat(bits, SECTIONS).tolist()))
     model = estimator(listed, epochs=6, device=device, shuffle=False, random_state=3, **options)
     run = model.fit(X, y, snapshots=True).run_
     checkpoint = None
@@ -109,11 +109,11 @@ def test_each_part_has_the_automatic_rate_of_its_bits(seed, bits):
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_bits_that_change_within_an_epoch(seed, loss):
-    """Against the arithmetic of the accelerator in Python integers, fed with the codes of each part's bits."""
+    """Against the arithmetic of the accelerator in Python integers, fed with the codes of each section's bits."""
     rng = np.random.default_rng(seed)
     X, y = table(seed, rows=int(rng.integers(100, 200)), n=int(rng.integers(1, 40)))
     y = y if loss == "squared_error" else np.where(y > np.median(y), 1.0, -1.0)
-    bits = rng.choice((2, 4, 6, 8), 2 * PARTS).tolist()
+    bits = rng.choice((2, 4, 6, 8), 2 * SECTIONS).tolist()
     options = {"epochs": 2, "learning_rate": 0.05, "decay": 0.5, "batch_size": int(rng.integers(1, 12)), "draws": 2}
     options |= {"random_state": 5, "shuffle": False, "device": "emulator", "loss": loss, "penalty": "l1", "alpha": 0.01}
     estimator = SGDRegressor if loss == "squared_error" else SGDClassifier
@@ -126,12 +126,12 @@ def test_bits_that_change_within_an_epoch(seed, loss):
     labels, losses, chosen = scaling.labels(y[:, None])[:, 0], [], iter(bits)
     for epoch in range(2):
         losses.append(0)
-        parts = parts_of(len(X), asked)
-        for part in parts:
+        sections = sections_of(len(X), asked)
+        for part in sections:
             precision, rows = Precision(next(chosen)), slice(part.start, part.stop)
             positions = position_map(scaling, precision).positions(X[rows])
             words = draw_words(row_words(seed_word(5, epoch), part), scaling.stored_features)
-            book.base_digits, book.decay = precision.bits // 2 - 1, settings.decay if part is parts[-1] else NO_DECAY
+            book.base_digits, book.decay = precision.bits // 2 - 1, settings.decay if part is sections[-1] else NO_DECAY
             codes, drawn = base_codes(positions, precision), draw_codes(positions, precision, words)
             losses[-1] += book.epoch(codes.tolist(), drawn.tolist(), labels[rows].tolist())
     assert run.checkpoint().master.tolist() == [book.master]
@@ -145,10 +145,10 @@ def test_staleness_leaves_an_epoch_whole(seed):
     assert len(_Chooser.seen) == 4
 
 
-@pytest.mark.parametrize(("rows", "batch", "parts"), [(5, 1, 5), (1000, 16, PARTS), (33, 32, 2), (31, 32, 1)])
-def test_parts_have_whole_batches(rows, batch, parts):
-    found = parts_of(rows, TrainingOptions(batch_size=batch))
-    assert len(found) == parts
+@pytest.mark.parametrize(("rows", "batch", "parts"), [(5, 1, 5), (1000, 16, SECTIONS), (33, 32, 2), (31, 32, 1)])
+def test_parts_have_whole_batches(rows, batch, sections):
+    found = sections_of(rows, TrainingOptions(batch_size=batch))
+    assert len(found) == sections
     assert [row for part in found for row in part] == list(range(rows))
     assert all(part.start % batch == 0 for part in found)
     assert max(map(len, found)) - min(map(len, found)) <= 2 * batch
@@ -171,7 +171,9 @@ def test_a_policy_with_one_choice_equals_fixed_bits(seed):
     np.testing.assert_array_equal(chosen.snapshots, fixed.snapshots)
     np.testing.assert_allclose(chosen.loss, fixed.loss, rtol=1e-13)
     np.testing.assert_array_equal(chosen.bits, fixed.bits)
-    model = (chosen.bytes_read - fixed.bytes_read) // (5 * PARTS - 1)  # each part after the first loads the model again
+    model = (chosen.bytes_read - fixed.bytes_read) // (
+        5 * SECTIONS - 1
+    )  # each section after the first loads the model again
     assert 0 < model < 1000
     assert chosen.geometry == fixed.geometry
     assert chosen.saturations == fixed.saturations
@@ -191,10 +193,10 @@ def test_each_number_of_bits_has_its_own_automatic_rate(seed):
 
 
 def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
-    X, y = table(seed, rows=20 * PARTS, n=64)
+    X, y = table(seed, rows=20 * SECTIONS, n=64)
     options = {"epochs": 3, "batch_size": 10, "device": "emulator", "random_state": 0}
-    run = SGDRegressor(Listed((*[2] * PARTS, *[8] * PARTS, 4)), **options).fit(X, y).run_
-    losses, cycles, rms = np.array(_Chooser.seen).T.reshape(3, 3, PARTS)
+    run = SGDRegressor(Listed((*[2] * SECTIONS, *[8] * SECTIONS, 4)), **options).fit(X, y).run_
+    losses, cycles, rms = np.array(_Chooser.seen).T.reshape(3, 3, SECTIONS)
     cycles = cycles.sum(1)
     assert cycles[0] < cycles[2] < cycles[1]
     assert cycles.sum() == run.cycles

@@ -248,7 +248,7 @@ def test_a_launch_has_at_most_max_rows_groups(monkeypatch):
         plan = plan_of(X, y, Precision(4), 1, rows_per_beat, batch)
         assert (plan.launch_epochs > 0) == whole
         if part:
-            assert plan.part_rows == part
+            assert plan.launch_rows == part
     assert plan_of(X[:800], y[:800], Precision(4), 1, 8, 16).launch_epochs == 5
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.helpers.simulation import BlockSimulator
 
-from bitlane.contract.encoding import FLOAT_BIAS, ValueType, left_places
+from bitlane.contract.encoding import FLOAT_BIAS, ValueType, left_shift
 from bitlane_hw.encoder.positions import PositionLane, offset_delay, position_latency
 
 TYPES = {ValueType.UINT8: np.uint8, ValueType.INT16: np.int16, ValueType.FLOAT32: np.float32}
@@ -44,7 +44,7 @@ def test_bits(base_bits: int, kind: ValueType, seed: int) -> None:
         target = rng.choice(
             (-1, 0, 1, top - 1, top, top + 1, rng.randrange(top), -rng.randrange(top), top + rng.randrange(top))
         )
-        shift = left_places(base_bits) + FLOAT_BIAS - exponent
+        shift = left_shift(base_bits) + FLOAT_BIAS - exponent
         if -512 <= shift < 512:
             cases.append((x, multiplier, shift, target - product, target))
 

@@ -72,7 +72,7 @@ def test_bins_of_an_encoding(seed):
     assert f"values of the last part: {features % 4 or 4}" in hit
     assert f"parts of the last chunk: {-(-(features % 32 or 32) // 4)}" in hit
     assert f"rows of the last label word: {rows % 4 or 4}" in hit
-    assert any(name.startswith(f"place in the column: {kind}") for name in hit)
+    assert any(name.startswith(f"rank in the column: {kind}") for name in hit)
     sets = len(case.numbers)
     starts = {f"draw sets of a start: {n}" for n in ({2} if sets > 1 else set()) | ({sets % 2} if sets != 2 else set())}
     assert starts - {"draw sets of a start: 0"} <= hit

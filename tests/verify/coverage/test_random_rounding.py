@@ -6,7 +6,7 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import Prox
-from bitlane.contract.prng import MAX_CUT, PLACE_STEP, SEED_STEP, after_batches
+from bitlane.contract.prng import INDEX_STEP, MAX_CUT, SEED_STEP, after_batches
 from bitlane_verify.coverage.covergroup import Covergroup
 from bitlane_verify.coverage.random_rounding import declare, sample_registers
 
@@ -51,12 +51,12 @@ def test_cuts(cuts: tuple[int, int], rounded: str, classes: str) -> None:
 
 
 def test_the_seed_wraps() -> None:
-    """It grows with every batch, and the places of a batch count up from it."""
+    """It grows with every batch, and the indices of a batch count up from it."""
     assert after_batches(0, 1) == SEED_STEP and after_batches(0, 2) < SEED_STEP
     assert "seed wraps: none" in filled(model_cut=1)
     assert "seed wraps: one" in filled(model_cut=1, groups=2)
     assert "seed wraps: several" in filled(model_cut=1, groups=2, epochs=5)
-    assert 2 * PLACE_STEP > 1 << 32 > PLACE_STEP
+    assert 2 * INDEX_STEP > 1 << 32 > INDEX_STEP
     assert "count of a batch: model x no wrap" in filled(model_cut=1, features=64)
     assert "count of a batch: model x wraps" in filled(model_cut=1, features=65)
     assert "count of a batch: scaled gradient x wraps" in filled(scaled_gradient_cut=1, groups=3, batch_groups=3)

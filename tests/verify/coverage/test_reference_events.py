@@ -106,7 +106,7 @@ def test_levels_and_draws() -> None:
     assert filled(events, SMALL_TABLE) == {
         "level: smallest", "level: positive", "level: largest",
         "equal levels of a feature: some", "equal levels of a feature: all",
-        "interval of a sample: no width", "interval of a sample: whole range",
+        "interval of a sample: no width", "interval of a sample: full range",
         "interval, width, samples: no x some", "interval, width, samples: no x none",
         "interval, width, samples: some x some",
         "base bits, interval, draws: 1 x first x low low", "base bits, interval, draws: 1 x first x low high",

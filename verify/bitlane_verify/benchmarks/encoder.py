@@ -47,7 +47,7 @@ def measured(device: RtlDevice, dtype: np.dtype[np.generic], bits: int, sets: in
 def predicted(encoding: Encoding, sets_at_a_time: int) -> int:
     """Return the least cycles of the starts of an encoding."""
     starts = [
-        encoding.part(range(first, min(first + sets_at_a_time, len(encoding.seeds))))
+        encoding.with_sets(range(first, min(first + sets_at_a_time, len(encoding.seeds))))
         for first in range(0, len(encoding.seeds), sets_at_a_time)
     ]
     return sum(predict_encoding(each.geometry, each.value_type, each.base, len(each.seeds)).least for each in starts)

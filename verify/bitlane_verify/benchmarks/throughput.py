@@ -91,12 +91,12 @@ def measured_cycles(device: RtlDevice, geometry: Geometry, staleness: int, timin
     """Return the measured cycles of an epoch on the RTL. Raises DeviceError if they differ from the prediction."""
     outcome = Driver(device).run(random_job(geometry, 2, staleness))
     expected = predict(geometry, 2, False, staleness, timing)
-    found = outcome.epoch_cycles.tolist()
-    if found != expected.epoch_cycles.tolist():
+    ends = outcome.epoch_cycles.tolist()
+    if ends != expected.epoch_cycles.tolist():
         raise DeviceError(
-            f"{geometry}, staleness {staleness}: epochs end at {found}; predicted: {expected.epoch_cycles}"
+            f"{geometry}, staleness {staleness}: epochs end at {ends}; predicted: {expected.epoch_cycles}"
         )
-    return int(found[1] - found[0])
+    return int(ends[1] - ends[0])
 
 
 def why_slow(geometry: Geometry, staleness: int) -> str:

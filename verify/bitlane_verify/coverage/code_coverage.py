@@ -64,11 +64,11 @@ def read_exclusions(path: Path = EXCLUSIONS) -> list[Exclusion]:
     """
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(path.read_text())
-    found = [Exclusion(name, parser[name]["points"], parser[name].get("reason", "")) for name in parser.sections()]
-    for exclusion in found:
+    exclusions = [Exclusion(name, parser[name]["points"], parser[name].get("reason", "")) for name in parser.sections()]
+    for exclusion in exclusions:
         if not exclusion.reason:
             raise ValueError(f"{path.name}: exclusion {exclusion.name!r} has no reason")
-    return found
+    return exclusions
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class CodePoint:
     file : str
         Python file of the component.
     name : str
-        `file, instance: place, detail`.
+        `file, instance: location, detail`.
     count : int
         How often a run reached it.
     """
@@ -101,18 +101,18 @@ def code_points(build: str, counts: Mapping[Key, int], source: VerilogSource, wi
 
     `within` is the beginning of the names of the instances that count.
     """
-    found = []
+    points = []
     for (kind, line, _column, detail, _hierarchy), count in counts.items():
         if source.is_added_by_yosys(line) or not source.instance(line).startswith(within):
             continue
         if kind == "toggle":
             file = source.file(line)
-            found.append(CodePoint(build, kind, file, f"{file}: {detail}", count))
+            points.append(CodePoint(build, kind, file, f"{file}: {detail}", count))
         else:
-            place = source.location(line)
-            name = f"{place.file}, {place.instance}: {place.text}, {detail}"
-            found.append(CodePoint(build, kind, place.file, name, count))
-    return found
+            location = source.location(line)
+            name = f"{location.file}, {location.instance}: {location.text}, {detail}"
+            points.append(CodePoint(build, kind, location.file, name, count))
+    return points
 
 
 class CodeCoverage:

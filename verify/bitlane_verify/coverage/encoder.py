@@ -37,7 +37,7 @@ from .watched_device import WatchedDevice
 CONFIG = AcceleratorConfig(max_features=512, row_buffer_beats=512, encoder=2)
 TYPES = tuple(each.name for each in ValueType)
 REGIONS = ("base", "base and draws", "draws")
-PLACES = ("lowest", "between", "highest")  # of a value in its column
+RANKS = ("lowest", "between", "highest")  # of a value in its column
 VALUES = ("least of the type", "negative", "zero", "positive", "largest of the type")
 PHASES = ("reading", "writing")
 DIGITS = (*range(ENCODER_BASE_BITS // DIGIT_BITS + 1),)
@@ -53,7 +53,7 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group.declare("parts of the last chunk", (*range(1, CHUNK // ENCODER_LANES + 1),))
     group.declare("rows of the last label word", (*range(1, LABELS_PER_WORD + 1),))
     group.declare("value", [f"{kind} x {value}" for kind in TYPES for value in _values_of(kind)])
-    group.cross("place in the column", TYPES, PLACES)
+    group.cross("rank in the column", TYPES, RANKS)
     group.declare("write burst", (*range(1, BURST_BEATS + 1),))
     buses.declare(group)
     group.declare("end", ("NONE", "CONFIGURATION", "ABORTED", *buses.MEMORY_ERRORS))
@@ -133,15 +133,15 @@ class EncoderStimulus:
     def _interrupted(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
         """Abort, or reset the design, in any cycle of the first start, or while the last words are written."""
         happening = ("abort", "reset")[rng.integers(2)]
-        found: list[str | None] = []
-        part = case.encoding.part(range(min(len(case.numbers), self._rig.config.encoder)))
-        cycles = predict_encoding(part.geometry, part.value_type, part.base, len(part.seeds)).least
+        phases: list[str | None] = []
+        started = case.encoding.with_sets(range(min(len(case.numbers), self._rig.config.encoder)))
+        cycles = predict_encoding(started.geometry, started.value_type, started.base, len(started.seeds)).least
         wait = int(rng.integers(cycles)) if rng.integers(2) else max(0, cycles - int(rng.integers(80)))
 
         def interrupt(device: WatchedDevice) -> None:
             device.run(wait)
             read = device.counters.read_beats - before
-            found.append(None if device.irq else PHASES[read >= part.source_words])
+            phases.append(None if device.irq else PHASES[read >= started.source_words])
             device.abort() if happening == "abort" else device.reset()
 
         device = self._device(timing)
@@ -149,13 +149,13 @@ class EncoderStimulus:
         slow = Disturbance(int(rng.integers(1 << 31)), stall_w=0.9, stall_aw=0.9)
         device.disturb(slow if rng.integers(2) else Disturbance())
         error = self._ended(device, case)
-        if found[0] is None:  # it had ended
+        if phases[0] is None:  # it had ended
             return ""
         if happening == "abort" and error != ErrorCode.ABORTED.name:
             return f"an abort ended with {error}"
         if happening == "reset" and error != "lost":
             return f"a reset ended with {error}"
-        self._group.hit("interrupted", happening, found[0])
+        self._group.hit("interrupted", happening, phases[0])
         if happening == "abort":
             self._group.hit("end", ErrorCode.ABORTED.name)
         return ""
@@ -226,8 +226,8 @@ def sample(group: Covergroup, case: EncodingCase, config: AcceleratorConfig) -> 
     positions = position_map(case.scaling, precision).positions(case.X)
     highest = 2.0 ** (precision.base_bits + POSITION_FRACTION)
     counts = (positions == 0, (positions > 0) & (positions < highest), positions == highest)
-    for place, count in zip(PLACES, counts, strict=True):
-        group.hit("place in the column", kind, place, times=int(count.sum()))
+    for rank, count in zip(RANKS, counts, strict=True):
+        group.hit("rank in the column", kind, rank, times=int(count.sum()))
 
 
 def _values(X: np.ndarray[Any, Any]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
-from bitlane.contract.prng import PLACE_STEP, SEED_BITS, SEED_STEP
+from bitlane.contract.prng import INDEX_STEP, SEED_BITS, SEED_STEP
 
 from .covergroup import Covergroup
 from .reference_events import CUTS, cut_class
@@ -42,7 +42,7 @@ def sample_registers(group: Covergroup, registers: dict[str, int], last_batch: s
     """Sample the registers after a run without an error."""
     r = registers
     cuts = {"model": r["model_cut"], "scaled gradient": r["scaled_gradient_cut"]}
-    places = {"model": -(-r["features"] // CHUNK), "scaled gradient": min(r["groups"], r["batch_groups"])}
+    counts = {"model": -(-r["features"] // CHUNK), "scaled gradient": min(r["groups"], r["batch_groups"])}
     rounded = ROUNDED[(cuts["model"] > 0) + 2 * (cuts["scaled gradient"] > 0)]
     batches = -(-r["groups"] // r["batch_groups"])
     group.hit("rounded", rounded)
@@ -54,5 +54,5 @@ def sample_registers(group: Covergroup, registers: dict[str, int], last_batch: s
         group.hit("seed wraps", WRAPS[min(r["seed"] + batches * r["epochs"] * SEED_STEP >> SEED_BITS, 2)])
     for name, cut in cuts.items():
         if cut:
-            wraps = r["seed"] + (places[name] - 1) * PLACE_STEP >> SEED_BITS > 0
+            wraps = r["seed"] + (counts[name] - 1) * INDEX_STEP >> SEED_BITS > 0
             group.hit("count of a batch", name, ("no wrap", "wraps")[wraps])

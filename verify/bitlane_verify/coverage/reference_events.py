@@ -117,40 +117,40 @@ class _Rounding:
             what = "model"
             self._events["model rounded", "after a batch" if self._models else "at the start"] += 1
             self._models += 1
-            self._count_places("lane, model rounding", ways, (), axis=1, places=CHUNK)
+            self._count_positions("lane, model rounding", ways, (), axis=1, period=CHUNK)
         else:
             what = "sd"[self._rows % 2]
             self._rows += 1
-            self._count_places("row of a beat, rounding", ways, (what,), axis=0, places=self._rows_per_beat)
+            self._count_positions("row of a beat, rounding", ways, (what,), axis=0, period=self._rows_per_beat)
         self.pending = what
         self._count(what, cut, x >> cut, ways, rounded)
         return rounded
 
-    def _count(self, what: str, cut: int, kept: Int64s, ways: dict[str, Bools], rounded: Int64s) -> None:
+    def _count(self, what: str, cut: int, floor: Int64s, ways: dict[str, Bools], rounded: Int64s) -> None:
         events, up = self._events, ways["up"]
         for way, chosen in ways.items():
-            events["rounding, sign", what, "negative", way] += _sum(chosen & (kept < 0))
-            events["rounding, sign", what, "positive", way] += _sum(chosen & (kept >= 0))
+            events["rounding, sign", what, "negative", way] += _sum(chosen & (floor < 0))
+            events["rounding, sign", what, "positive", way] += _sum(chosen & (floor >= 0))
             events["rounding, cut", what, cut_class(cut), way] += _sum(chosen)
         events["rounding changes nothing", what] += _sum(~up & ~ways["down"])
         overflow = rounded > MASTER.maximum  # 32 bits, as SCALED_GRADIENT
         carries = {
-            "lowest bit": up & (kept & 1 == 0),
-            "more bits": up & (kept & 1 == 1) & (kept != -1) & ~overflow,
-            "from -1 to 0": up & (kept == -1),
+            "lowest bit": up & (floor & 1 == 0),
+            "more bits": up & (floor & 1 == 1) & (floor != -1) & ~overflow,
+            "from -1 to 0": up & (floor == -1),
             "out of range": up & overflow,
         }
         for name, chosen in carries.items():
             events["rounding up, carry", what, name] += _sum(chosen)
 
-    def _count_places(
-        self, coverpoint: str, ways: dict[str, Bools], names: tuple[str, ...], axis: int, places: int
+    def _count_positions(
+        self, coverpoint: str, ways: dict[str, Bools], names: tuple[str, ...], axis: int, period: int
     ) -> None:
-        """Count the ways of rounding at each place, which repeats along an axis: a lane, or a row of a beat."""
+        """Count the ways of rounding at each position, which repeats along an axis: a lane, or a row of a beat."""
         for way, chosen in ways.items():
-            for place in range(places):
-                some = chosen[place::places] if axis == 0 else chosen[:, place::places]
-                event = (coverpoint, place, *names, way)
+            for at in range(period):
+                some = chosen[at::period] if axis == 0 else chosen[:, at::period]
+                event = (coverpoint, at, *names, way)
                 self._events[event] += _sum(some)
 
 
@@ -202,7 +202,7 @@ class _Codebook:
         widest = LEVEL.maximum - LEVEL.minimum
         self._events["interval of a sample", "no width"] += _sum(width == 0)
         self._events["interval of a sample", "some width"] += _sum((width > 0) & (width < widest))
-        self._events["interval of a sample", "whole range"] += _sum(width == widest)
+        self._events["interval of a sample", "full range"] += _sum(width == widest)
         for interval in range(intervals):
             here = lower == interval
             sampled[interval] |= here.any(axis=0)

@@ -207,21 +207,21 @@ class Stimulus:
             if device.irq:
                 return  # the run ended meanwhile, so the registers took the values
             if any(values[name] != value for name, value in before.items()):
-                found.append("a register changed during the run")
+                problems.append("a register changed during the run")
             if device.read(UNKNOWN):
-                found.append("an address without a register did not read 0")
+                problems.append("an address without a register did not read 0")
             was_busy.append(True)
 
-        found: list[str] = []
+        problems: list[str] = []
         was_busy: list[bool] = []
         variant = self._rig.variant(rng)
         device = self._device(variant)
         device.on_start = access
         wrong = self._compare(random_job(rng, self._config), variant, Disturbance(stall_lite=0.1), sample=False)
-        if was_busy and not found and not wrong:
+        if was_busy and not problems and not wrong:
             for name in ("written in a run", "read in a run", "unknown"):
                 self._group.hit("registers", name)
-        return "; ".join([*found, *([wrong] if wrong else [])])
+        return "; ".join([*problems, *([wrong] if wrong else [])])
 
     # --- parts of these
     def _compare(self, job: Job, variant: Variant, disturbance: Disturbance, sample: bool = True) -> str:

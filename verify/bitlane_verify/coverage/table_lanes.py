@@ -28,7 +28,7 @@ def declare(group: Covergroup, config: AcceleratorConfig) -> None:
     group.declare("base bits, room for levels", (crossed(*each) for each in rooms))
     group.declare("level", ("smallest", "negative", "zero", "positive", "largest"))
     group.declare("equal levels of a feature", ("none", "some", "all"))
-    group.declare("interval of a sample", ("no width", "some width", "whole range"))
+    group.declare("interval of a sample", ("no width", "some width", "full range"))
     group.cross("interval, width, samples", ("no", "some"), ("none", "some"))
     intervals = [
         (bits, place)

@@ -104,8 +104,8 @@ class VerilogSource:
                 module, stored = begun[1], {}
                 self._file[module] = _short(noted).partition(":")[0]
             self._module.append(module)
-            if whole := re.fullmatch(r"\s*" + _SRC.pattern, line):
-                noted = whole[1]
+            if line_note := re.fullmatch(r"\s*" + _SRC.pattern, line):
+                noted = line_note[1]
                 continue
             if line.startswith("(*"):
                 continue
@@ -127,15 +127,15 @@ class VerilogSource:
         """Return an expression with each unnamed signal replaced by its line of Python."""
         expression = _SRC.sub("", expression)
 
-        def name(found: re.Match[str]) -> str:
-            known = self._python.get((module, found[0])) or self._alias.get((module, found[0]), found[0])
+        def name(match: re.Match[str]) -> str:
+            known = self._python.get((module, match[0])) or self._alias.get((module, match[0]), match[0])
             return known.lstrip("\\")
 
         return _NAME.sub(name, expression)
 
     def _conditions(self, line: int, module: str) -> list[str]:
         """Return the conditions of the `if`s and `case` items around a line, the outermost first, its own the last."""
-        found: list[str] = []
+        conditions: list[str] = []
         depth = self._depth(line) + 1
         choice = ""  # an item of a `case` whose head is further up
         for above in range(line, 0, -1):
@@ -146,13 +146,13 @@ class VerilogSource:
                 continue
             depth = self._depth(above)
             if inside := re.search(r"if \((.*?)\s*\) begin", text):
-                found.append(self._named(module, inside[1]))
+                conditions.append(self._named(module, inside[1]))
             elif item := re.match(r"(\d+'\S+|default):", text):
                 choice = item[1]
             elif choice and (case := re.match(r"casez? \((.*?)\s*\)", text)):
-                found.append(f"{self._named(module, case[1])} is {choice.rstrip(':')}")
+                conditions.append(f"{self._named(module, case[1])} is {choice.rstrip(':')}")
                 choice = ""
-        return found[::-1]
+        return conditions[::-1]
 
     def _depth(self, line: int) -> int:
         text = self._lines[line - 1]
@@ -162,9 +162,9 @@ class VerilogSource:
         """Return the signal that the process around a line assigns."""
         for after in range(line - 1, min(line + 400, len(self._lines))):
             text = self._lines[after]
-            found = _ASSIGNED.match(text)
-            if found and not text.strip().startswith(("always", "if", "else")):
-                return self._named(module, found[1])
+            match = _ASSIGNED.match(text)
+            if match and not text.strip().startswith(("always", "if", "else")):
+                return self._named(module, match[1])
         return ""
 
 
@@ -173,6 +173,6 @@ def _instance(module: str) -> str:
     return re.sub(r"\$\d+$", "", module.partition("(")[0].partition(".")[2]) or "top"
 
 
-def _short(place: str) -> str:
+def _short(location: str) -> str:
     """Return `file:line` without folders."""
-    return place.replace("\\", "/").rpartition("/")[2]
+    return location.replace("\\", "/").rpartition("/")[2]

@@ -107,14 +107,14 @@ class WatchedDevice(RtlDevice):
 
         Return what was wrong, or "" if the command ended as an illegal configuration, without an access to memory.
         """
-        kept = {name: self.value(name) for name in values}
+        saved = {name: self.value(name) for name in values}
         self._set(values)
         before = self.counters.read_beats, self.counters.write_bursts
         self.write(CONTROL, command)
         self.run(1000)
         status = self.value("status")
         self.write(CONTROL, CONTROL_ACKNOWLEDGE)
-        self._set(kept)
+        self._set(saved)
         refused = status & STATUS_DONE and status >> STATUS_ERROR_SHIFT == ErrorCode.CONFIGURATION
         untouched = (self.counters.read_beats, self.counters.write_bursts) == before
         return "" if refused and untouched else f"status {status:#x} after a start that must be refused"

@@ -218,15 +218,15 @@ class EncoderRig:
     def _cycles(self, encoding: Encoding, counters: list[Counters], timing: MemoryTiming) -> list[str]:
         """Return what is wrong with the cycles of each start."""
         wrong = []
-        for i, found in enumerate(counters):
+        for i, counted in enumerate(counters):
             first = i * self.config.encoder
-            step = encoding.part(range(first, min(first + self.config.encoder, len(encoding.seeds))))
+            step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
             sets = len(step.seeds)
             expected = predict_encoding(step.geometry, step.value_type, step.base, sets, timing)
-            if not expected.least <= found.cycles <= expected.most:
-                wrong.append(f"start {i}: {found.cycles} cycles, predicted {expected.least} to {expected.most}")
-            if found.beats != step.source_words:
-                wrong.append(f"start {i}: {found.beats} beats instead of {step.source_words}")
+            if not expected.least <= counted.cycles <= expected.most:
+                wrong.append(f"start {i}: {counted.cycles} cycles, predicted {expected.least} to {expected.most}")
+            if counted.beats != step.source_words:
+                wrong.append(f"start {i}: {counted.beats} beats instead of {step.source_words}")
         return wrong
 
     def close(self) -> None:

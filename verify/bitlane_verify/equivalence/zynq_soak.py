@@ -85,9 +85,9 @@ class ZynqRig:
         except DeviceError as error:  # the driver finds no run any more
             if error.code:
                 return [f"the run with the reset: {error}"]
-        kept = self.rtl.allocate(CAPACITY)  # the memory of the first run, and more
+        room = self.rtl.allocate(CAPACITY)  # the memory of the first run, and more
         wrong = self.run(job, replace(disturbance, outlives_reset=True))[1]
-        kept.free()
+        room.free()
         return wrong
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ def accelerator(harness: ProofHarness) -> None:
     engine = harness.inside["engine"]
     flags = [register for register in engine["core_0"].registers if len(register) == 1]
     blocks = (engine[name] for name in BLOCKS)
-    kept = [*flags, *(register for block in blocks for register in block.registers)]
-    with_reset = [register for register in kept if not register.reset_less]
+    registers = [*flags, *(register for block in blocks for register in block.registers)]
+    with_reset = [register for register in registers if not register.reset_less]
     harness.always(*(implies(cleared, same(register, Const(register.init, len(register)))) for register in with_reset))
     harness.cover(cleared)
 

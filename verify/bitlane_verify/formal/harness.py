@@ -41,11 +41,11 @@ class Inside:
             No signal or submodule has this name, or more than one.
         """
         blocks = [fragment for fragment, block, _ in self._fragment.subfragments if block == name]
-        found = self._signals.get(name, []) + [Inside(fragment) for fragment in blocks]
-        if len(found) != 1:
+        matches = self._signals.get(name, []) + [Inside(fragment) for fragment in blocks]
+        if len(matches) != 1:
             signals = ", ".join(sorted(self._signals))
-            raise KeyError(f"{len(found)} signals or submodules are named {name!r}; need exactly one of: {signals}")
-        return found[0]
+            raise KeyError(f"{len(matches)} signals or submodules are named {name!r}; need exactly one of: {signals}")
+        return matches[0]
 
     @property
     def registers(self) -> list[Any]:
@@ -67,11 +67,11 @@ class Inside:
             The block does not have exactly one memory.
         """
         fragments = (self._fragment, *(block for block, *_ in self._fragment.subfragments))
-        found = [fragment for fragment in fragments if hasattr(fragment, "read_port")]
-        if len(found) != 1:
-            raise KeyError(f"{len(found)} memories; need exactly one")
+        memories = [fragment for fragment in fragments if hasattr(fragment, "read_port")]
+        if len(memories) != 1:
+            raise KeyError(f"{len(memories)} memories; need exactly one")
         data = Signal(shape, name="peeked")
-        found[0].read_port(domain="comb", addr=address, data=data, en=Const(1), transparent_for=())
+        memories[0].read_port(domain="comb", addr=address, data=data, en=Const(1), transparent_for=())
         return data
 
     def state(self, name: str, machine: str = "fsm") -> Any:

@@ -96,13 +96,13 @@ def table_pass(harness: ProofHarness) -> None:
     for _ in range(TablePass.latency + 1):
         drawn.append(tuple(harness.past(value) for value in drawn[-1]))
     (first, first_position), (second, second_position) = drawn[-2:]
-    found = Cat(out.chunk, out.continues, out.last_chunk, out.end.as_value())
+    result = Cat(out.chunk, out.continues, out.last_chunk, out.end.as_value())
     harness.always(
         block.beats.ready == step,
         block.passes.valid == (first | second),
         (out.first == first) & (out.last == second),
-        implies(first, same(found, first_position)),
-        implies(second, same(found, second_position)),
+        implies(first, same(result, first_position)),
+        implies(second, same(result, second_position)),
         # invariants
         (inside["busy"] == active) & (inside["chunk"] == chunk) & (inside["draw_before_1"] == drew),
         implies(begun, inside["half_digit"] == (starts_pair & (word == 0))),

@@ -80,7 +80,7 @@ def port_guard(harness: ProofHarness) -> None:
         harness.m.d.sync += fresh.eq(1)
     logic_reads = harness.count(logic.arvalid & logic.arready, logic.rvalid & logic.rready & logic.rlast, clear=rst)
     harness.always(
-        # the port: whole bursts, that stay until they are taken, with data of the same run or with none
+        # the port: complete bursts, that stay until they are taken, with data of the same run or with none
         *(
             offered(harness, *channel(hp, prefix, *names)) | after_reset
             for prefix, names in (*ADDRESSES, ("w", ("strb", "last")))
@@ -128,7 +128,7 @@ def port_guard(harness: ProofHarness) -> None:
 PROOFS = (
     Proof(
         "port_guard",
-        "a reset in any cycle: whole bursts at the HP port, no data and no answer of another run",
+        "a reset in any cycle: complete bursts at the HP port, no data and no answer of another run",
         ResettableGuard,
         port_guard,
         20,

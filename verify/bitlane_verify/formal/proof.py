@@ -33,7 +33,7 @@ class Proof:
     covers : int
         Steps within which all covers must be reached.
     depth : int, default=2
-        Steps of the base case, and of the assumed part of the induction step.
+        Steps of the base case, and of the assumed steps of the induction step.
     powered_up : bool, default=False
         The base case starts after the configuration of the chip, not after a reset: see `ProofHarness`.
     """

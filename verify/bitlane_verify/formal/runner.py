@@ -101,10 +101,10 @@ def find_tools(solver: str | None = None) -> ProofTools:
     search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
     def program(*names: str) -> str:
-        found = next((path for name in names if (path := shutil.which(name, path=search_path))), None)
-        if found is None:
+        result = next((path for name in names if (path := shutil.which(name, path=search_path))), None)
+        if result is None:
             raise DeviceError(f"{names[0]} is not installed; install it with: pip install ./verify")
-        return found
+        return result
 
     if solver is None:
         solver = next(

@@ -69,12 +69,12 @@ def synthesise(config: AcceleratorConfig, folder: Path) -> SynthesisFigures:
 
 def cells_of(stat: dict[str, dict[str, dict[str, dict[str, int]]]]) -> dict[str, int]:
     """Return the cells of a flat design by type, from Yosys' `stat -json`; parameters of a cell are ignored."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     (module,) = (m for name, m in stat["modules"].items() if name.strip("\\") == CORE)
     for name, number in module["num_cells_by_type"].items():
         kind = name.split("\\")[-1]
-        found[kind] = found.get(kind, 0) + number
-    return found
+        counts[kind] = counts.get(kind, 0) + number
+    return counts
 
 
 def place_ecp5(config: AcceleratorConfig, folder: Path) -> float:
@@ -107,10 +107,10 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
 
 def frequency(log: str) -> float:
     """Return the last maximum frequency in a log of nextpnr."""
-    found = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", log)
-    if not found:
+    frequencies = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", log)
+    if not frequencies:
         raise BitlaneError("the log of nextpnr has no maximum frequency")
-    return float(found[-1])
+    return float(frequencies[-1])
 
 
 def table(figures: dict[str, SynthesisFigures], before: dict[str, SynthesisFigures]) -> list[list[str]]:

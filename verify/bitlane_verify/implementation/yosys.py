@@ -45,10 +45,10 @@ def area(cells: dict[str, int]) -> SynthesisFigures:
 def run_tool(*command: str, folder: Path) -> str:
     """Run a program of this environment or of PATH in `folder`. Return its output; raises BitlaneError if it fails."""
     program = Path(sys.executable).with_name(command[0])
-    found = str(program) if program.exists() else shutil.which(command[0])
-    if found is None:
+    path = str(program) if program.exists() else shutil.which(command[0])
+    if path is None:
         raise BitlaneError(f"{command[0]} is not installed: pip install ./verify")
-    done = subprocess.run([found, *command[1:]], cwd=folder, env=environment_of(found), capture_output=True, text=True)
+    done = subprocess.run([path, *command[1:]], cwd=folder, env=environment_of(path), capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip() or "it wrote no message").splitlines()[-1]
         raise BitlaneError(f"{command[0]} ended with status {done.returncode}: {last}")

@@ -64,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         if not texts:
             parser.error(f"no module matches {' '.join(patterns)}")
-        found = {name: mutants(name, text) for name, text in texts.items()}
-        equivalent = record.equivalents(itertools.chain(*found.values()), record.known_equivalents())
-        chosen = choose(arguments, log_path, texts, found, equivalent)
+        of_modules = {name: mutants(name, text) for name, text in texts.items()}
+        equivalent = record.equivalents(itertools.chain(*of_modules.values()), record.known_equivalents())
+        chosen = choose(arguments, log_path, texts, of_modules, equivalent)
         print("running the tests without a mutant ...", flush=True)
         plan = TrialPlan.measured(
             sandbox, chosen.modules, lambda name, time: print(f"{time:7.1f} s {name}", flush=True), arguments.processes
@@ -123,7 +123,7 @@ def choose(
     arguments: argparse.Namespace,
     log_path: Path,
     texts: dict[str, str],
-    found: dict[str, list[Mutant]],
+    of_modules: dict[str, list[Mutant]],
     equivalent: list[tuple[Mutant, str]],
 ) -> Choice:
     """Return what the command line asks for, of the mutants found in modules with these texts but equivalent ones.
@@ -139,19 +139,19 @@ def choose(
         log = record.logged(log_path)
         survivors = {result.mutant.key for result in log.results if result.verdict.result == "survived"}
         survivors -= {mutant.key for mutant, _ in equivalent}
-        tried = [mutant for those in found.values() for mutant in those if mutant.key in survivors]
+        tried = [mutant for those in of_modules.values() for mutant in those if mutant.key in survivors]
         modules = sorted({mutant.module for mutant in tried})
         print(f"{len(tried)} survivors of {len(modules)} modules", flush=True)
         return Choice([(mutant, iter(())) for mutant in tried], modules)
     if arguments.resume:
         log = record.resume(log_path, texts)
-        left = [*sample_mutants(found, log.campaign.count, log.campaign.seed, [*log.results, *left_out])]
+        left = [*sample_mutants(of_modules, log.campaign.count, log.campaign.seed, [*log.results, *left_out])]
         print(f"{len(left)} mutants left of {log.campaign.count}; seed {log.campaign.seed}", flush=True)
-        return Choice(left, [*found])
+        return Choice(left, [*of_modules])
     seed = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
-    print(f"{sum(map(len, found.values()))} mutants of {len(found)} modules; seed {seed}", flush=True)
+    print(f"{sum(map(len, of_modules.values()))} mutants of {len(of_modules)} modules; seed {seed}", flush=True)
     campaign = record.Campaign.of(seed, arguments.count, texts)
-    return Choice(sample_mutants(found, arguments.count, seed, left_out), [*found], campaign=campaign)
+    return Choice(sample_mutants(of_modules, arguments.count, seed, left_out), [*of_modules], campaign=campaign)
 
 
 if __name__ == "__main__":

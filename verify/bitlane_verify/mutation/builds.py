@@ -1,4 +1,4 @@
-"""The small builds on which mutants are simulated as a whole."""
+"""The small builds on which mutants are simulated completely."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Build:
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Tests of the whole build."""
+        """Tests of the complete build."""
         return ZYNQ_TESTS if self.zynq else ACCELERATOR_TESTS + (ENCODER_TESTS if self.encoder else ())
 
     @property
@@ -136,7 +136,7 @@ class Build:
         return str(to_verilog(ZynqFabric(self.config, build=0), FABRIC_TOP))
 
     def use(self, verilog: Path, runtime: Path) -> None:
-        """Let the tests of the whole use only this build, with this Verilog, compiled in little time.
+        """Let the tests of the complete build use only this build, with this Verilog, compiled in little time.
 
         Parameters
         ----------

@@ -55,13 +55,13 @@ def quotas(sizes: dict[str, int], count: int) -> dict[str, int]:
 
 
 def sample_mutants(
-    found: dict[str, list[Mutant]], count: int, seed: int, tried: Iterable[TrialResult] = ()
+    of_modules: dict[str, list[Mutant]], count: int, seed: int, tried: Iterable[TrialResult] = ()
 ) -> Iterator[Candidate]:
     """Yield a random sample of all modules' mutants, in random order; of a campaign that was cut short, the rest.
 
     Parameters
     ----------
-    found : dict
+    of_modules : dict
         Mutants of each module.
     count : int
         Size of the sample.
@@ -72,8 +72,8 @@ def sample_mutants(
     """
     rng = random.Random(seed)
     results = {result.mutant.key: result.verdict.result for result in tried}
-    sampled = {module: rng.sample(mutants, len(mutants)) for module, mutants in sorted(found.items())}
-    wanted = quotas({module: len(mutants) for module, mutants in found.items()}, count)
+    sampled = {module: rng.sample(mutants, len(mutants)) for module, mutants in sorted(of_modules.items())}
+    wanted = quotas({module: len(mutants) for module, mutants in of_modules.items()}, count)
     first: list[Candidate] = []
     for module, mutants in sampled.items():
         left = iter([mutant for mutant in mutants if mutant.key not in results])

@@ -73,7 +73,7 @@ def mutants(module: str, source: str) -> list[Mutant]:
     finder.visit(ast.parse(source))
     seen: Counter[tuple[str, str, str]] = Counter()
     numbered = []
-    for mutant in finder.found:
+    for mutant in finder.mutants:
         seen[mutant.key] += 1
         again = f" ({seen[mutant.key]})" if seen[mutant.key] > 1 else ""
         numbered.append(replace(mutant, change=mutant.change + again))
@@ -93,7 +93,7 @@ class _MutantFinder(ast.NodeVisitor):
         self._around: list[ast.AST] = []
         self._in_shape = False
         self._member = ""  # whose shape is visited
-        self.found: list[Mutant] = []
+        self.mutants: list[Mutant] = []
 
     # --- scopes
     def visit(self, node: ast.AST) -> None:
@@ -247,7 +247,7 @@ class _MutantFinder(ast.NodeVisitor):
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
-        self.found.append(Mutant(self._module, ".".join(self._scopes), node.lineno, change, start, end, text))
+        self.mutants.append(Mutant(self._module, ".".join(self._scopes), node.lineno, change, start, end, text))
 
 
 def _short(node: ast.AST, most: int = 90) -> str:

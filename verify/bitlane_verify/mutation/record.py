@@ -139,13 +139,13 @@ def resume(path: Path, texts: dict[str, str]) -> CampaignLog:
 
     A module whose text has changed is tried again.
     """
-    found = logged(path)
-    campaign = Campaign.of(found.campaign.seed, found.campaign.count, texts)
-    kept = {name for name, digest in campaign.sources.items() if found.campaign.sources.get(name) == digest}
-    lines = [_line(campaign), *(_line(result) for result in found.trials if result.mutant.module in kept)]
+    log = logged(path)
+    campaign = Campaign.of(log.campaign.seed, log.campaign.count, texts)
+    unchanged = {name for name, digest in campaign.sources.items() if log.campaign.sources.get(name) == digest}
+    lines = [_line(campaign), *(_line(result) for result in log.trials if result.mutant.module in unchanged)]
     new = path.with_suffix(".new")
     new.write_text("".join(lines))
-    new.replace(path)  # the whole log or the old one, if this is cut short
+    new.replace(path)  # the complete log or the old one, if this is cut short
     return logged(path)
 
 
@@ -182,33 +182,33 @@ def describe(mutant: Mutant) -> str:
     return f"{mutant.module}.py:{mutant.line}: {mutant.change}"
 
 
-def markdown(found: Summary, modules: Iterable[str], day: date) -> str:
+def markdown(summary: Summary, modules: Iterable[str], day: date) -> str:
     """Return the record as a page that lists all `modules`."""
     lines = [
         "# Mutation of the RTL",
         "",
-        f"`make mutate` on {day.isoformat()}, seed {found.seed}: {found.killed} of {len(found.counted)} mutants killed "
-        f"({100 * found.score:.1f} %), of a sample of {found.count}.",
+        f"`make mutate` on {day.isoformat()}, seed {summary.seed}: {summary.killed} of {len(summary.counted)} mutants "
+        f"killed ({100 * summary.score:.1f} %), of a sample of {summary.count}.",
         "",
-        "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a whole "
+        "A mutant is one small change of the RTL's source. It is killed when a unit test or a simulation of a complete "
         "build fails. The log, `docs/mutation.jsonl`, has each trial with the seed of its tests: "
         "`python -m bitlane_verify.mutation --repeat N` repeats trial N; `--resume` continues a run that ended early.",
         "",
-        f"Not counted: {found.invalid} mutants that Amaranth does not elaborate, {found.identical} that leave the "
-        f"Verilog unchanged. {len(found.equivalent)} that change the Verilog but no behaviour are not tried again.",
+        f"Not counted: {summary.invalid} mutants that Amaranth does not elaborate, {summary.identical} that leave the "
+        f"Verilog unchanged. {len(summary.equivalent)} that change the Verilog but no behaviour are not tried again.",
         "",
-        *_later(found.killed_later),
+        *_later(summary.killed_later),
         "| module | mutants | killed | survived |",
         "| --- | ---: | ---: | ---: |",
     ]
     for module in modules:
-        results = [result for result in found.counted if result.mutant.module == module]
+        results = [result for result in summary.counted if result.mutant.module == module]
         survived = sum(result.verdict.result == "survived" for result in results)
         lines.append(f"| {module} | {len(results)} | {len(results) - survived} | {survived} |")
     lines += ["", "## Survivors", ""]
-    lines += sorted(f"- {describe(result.mutant)}" for result in found.survivors) or ["None."]
+    lines += sorted(f"- {describe(result.mutant)}" for result in summary.survivors) or ["None."]
     lines += ["", "## Equivalent mutants", ""]
-    lines += sorted(f"- {describe(mutant)}: {reason}" for mutant, reason in found.equivalent) or ["None."]
+    lines += sorted(f"- {describe(mutant)}: {reason}" for mutant, reason in summary.equivalent) or ["None."]
     return "\n".join(lines) + "\n"
 
 

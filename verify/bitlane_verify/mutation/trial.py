@@ -299,9 +299,9 @@ def baseline(
     report, log, times = (folder / name for name in ("report.json", "log", "times.json"))
 
     def run() -> MutantVerdict | None:
-        found = run_tests(sandbox.root, tests, keyword)
-        times.write_text(json.dumps(found.seconds))
-        return MutantVerdict("killed", found.failed) if found.failed else None
+        result = run_tests(sandbox.root, tests, keyword)
+        times.write_text(json.dumps(result.seconds))
+        return MutantVerdict("killed", result.failed) if result.failed else None
 
     def ready() -> None:
         sandbox.activate(None)

@@ -1,4 +1,4 @@
-"""The stages of a mutant's trial: cheap tests first, then simulations of whole builds."""
+"""The stages of a mutant's trial: cheap tests first, then simulations of complete builds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unit_tests(sandbox: Sandbox) -> dict[str, list[str]]:
 
 
 def _is_far(module: str, test: str) -> bool:
-    """Return whether a test of the Zynq-7000's ports reaches the module only as a part of the accelerator behind."""
+    """Return whether a test of the Zynq-7000's ports reaches the module only inside the accelerator behind."""
     return test.startswith(ZYNQ_TESTS) and not module.startswith("zynq/")
 
 
@@ -73,11 +73,11 @@ def imports(source: str, module: str) -> Iterator[str]:
 
 def closure(modules: set[str], needs: dict[str, set[str]]) -> set[str]:
     """Return these modules and all that they need, directly or not."""
-    found: set[str] = set()
+    closed: set[str] = set()
     while modules:
-        found |= modules
-        modules = set().union(*(needs.get(module, set()) for module in modules)) - found
-    return found
+        closed |= modules
+        modules = set().union(*(needs.get(module, set()) for module in modules)) - closed
+    return closed
 
 
 def builds_of(module: str, reached: dict[Build, set[str]]) -> list[Build]:
@@ -99,12 +99,12 @@ def builds_of(module: str, reached: dict[Build, set[str]]) -> list[Build]:
     Raises
     ------
     RuntimeError
-        It makes no build, so that no simulation of a whole build can show its mutants.
+        It makes no build, so that no simulation of a complete build can show its mutants.
     """
-    found = [build for build, modules in reached.items() if module in modules]
-    if not found:
+    builds = [build for build, modules in reached.items() if module in modules]
+    if not builds:
         raise RuntimeError(f"{module} is in none of the builds of bitlane_verify.mutation.builds: add one that has it")
-    return [build for build in found if not build.zynq] or found
+    return [build for build in builds if not build.zynq] or builds
 
 
 @dataclass

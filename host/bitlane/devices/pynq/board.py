@@ -74,7 +74,7 @@ class BoardDevice:
         self._hertz = float(facts["CLOCK_MHZ"]) * 1e6
         self._irq = None if self._board.has_capability("REMOTE") else getattr(ip, "irq", None)
         self._started = 0.0
-        self._loop = asyncio.new_event_loop()  # kept: an event of pynq belongs to the loop that first waits for it
+        self._loop = asyncio.new_event_loop()  # stored: an event of pynq belongs to the loop that first waits for it
         self.capacity_bytes = capacity_bytes or _free_bytes(self._board)
 
     # --- registers
@@ -96,7 +96,7 @@ class BoardDevice:
 
     # --- memory
     def allocate(self, nbytes: int) -> BoardBuffer:
-        """Return a buffer of at least `nbytes` bytes, in whole words. Raise DeviceError if there is no room."""
+        """Return a buffer of at least `nbytes` bytes, in complete words. Raise DeviceError if there is no room."""
         self._flush_deferred()
         with self._wrap_errors(f"taking {nbytes} bytes of contiguous memory (CMA)"):
             return BoardBuffer(self, self._board.allocate((max(1, -(-nbytes // WORD_BYTES)),), np.dtype(np.uint64)))
@@ -115,7 +115,7 @@ class BoardDevice:
                 self._flush_deferred()
 
     def flush(self, buffer: Buffer) -> None:
-        """Copy the words of the processor to memory; always the whole buffer."""
+        """Copy the words of the processor to memory; always the complete buffer."""
         with self._wrap_errors("flushing a buffer"):
             self._memory(buffer).flush()
 
@@ -171,8 +171,8 @@ def _free_bytes(board: Any) -> int:
             text = board.read_file("/proc/meminfo").decode() if known else ""
         else:
             text = Path("/proc/meminfo").read_text()
-    found = re.search(r"^CmaFree:\s*(\d+) kB", text, re.MULTILINE)
-    free = int(found[1]) * 1024 - SPARE_BYTES if found else 0
+    match = re.search(r"^CmaFree:\s*(\d+) kB", text, re.MULTILINE)
+    free = int(match[1]) * 1024 - SPARE_BYTES if match else 0
     return free if free > 0 else DEFAULT_CAPACITY
 
 
@@ -227,12 +227,12 @@ def _active(pynq: Any) -> Any:
         return pynq.Device.active_device
 
 
-def _accelerator(found: dict[str, Any], path: Path, board: Any) -> str:
+def _accelerator(blocks: dict[str, Any], path: Path, board: Any) -> str:
     """Return the name of the accelerator in an overlay. Raise DeviceError if this board must not load the overlay."""
     from .ip import check_board
 
     library = VLNV.rpartition(":")[0]
-    types = {name: str(each["type"]) for name, each in found.items()}
+    types = {name: str(each["type"]) for name, each in blocks.items()}
     names = [name for name, kind in types.items() if kind.startswith(library + ":")]
     if not names:
         raise DeviceError(f"{path.name} is not a bitlane overlay: it contains {', '.join(types) or 'nothing'}")
@@ -240,5 +240,5 @@ def _accelerator(found: dict[str, Any], path: Path, board: Any) -> str:
         raise DeviceError(
             f"{path.name} contains {types[names[0]]}, but this driver needs {VLNV}: use both from the same release"
         )
-    check_board(found[names[0]]["parameters"], board)
+    check_board(blocks[names[0]]["parameters"], board)
     return names[0]

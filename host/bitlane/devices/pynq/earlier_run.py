@@ -52,8 +52,8 @@ def end_earlier_run(board: Any) -> None:
         return
     if global_state.bitstream_hash(str(path)) != record.bitfile_hash:
         return
-    found = pynq.Overlay(str(path), device=board, download=False).ip_dict
-    for ip in found.values():
+    blocks = pynq.Overlay(str(path), device=board, download=False).ip_dict
+    for ip in blocks.values():
         if str(ip["type"]).rpartition(":")[0] != VLNV.rpartition(":")[0]:
             continue
         mmio = pynq.MMIO(ip["phys_addr"], SPAN, device=board)

@@ -46,6 +46,6 @@ class BitlaneIP(DefaultIP):
             "outputs": (int(self.parameters["OUTPUTS"]), "the .bit and its .hwh are of different builds"),
         }
         for name, (value, meaning) in expected.items():
-            found = int(self.mmio.read(REGISTERS[name].offset)) & 0xFFFF_FFFF
-            if found != value:
-                raise DeviceError(f"the register {name} holds {found:#x} instead of {value:#x}: {meaning}")
+            actual = int(self.mmio.read(REGISTERS[name].offset)) & 0xFFFF_FFFF
+            if actual != value:
+                raise DeviceError(f"the register {name} holds {actual:#x} instead of {value:#x}: {meaning}")

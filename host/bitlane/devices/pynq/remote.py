@@ -13,7 +13,7 @@ from bitlane.errors import DataError
 from .errors import wrap_errors
 
 CALL_SECONDS = 5.0  # that a board may take to answer; an unplugged board never answers
-STREAM_SECONDS = 300.0  # the same for a whole buffer
+STREAM_SECONDS = 300.0  # the same for a complete buffer
 RETRY = [(f"grpc.{name}_reconnect_backoff_ms", 500) for name in ("initial", "min", "max")]  # of a lost connection
 
 

@@ -1,7 +1,7 @@
 """Read project X-Ray's database of a part: the frame bits of each feature.
 
 The files of a family (https://prjxray.readthedocs.io, "Database"): `<fabric>/tilegrid.json` has the tiles,
-`segbits_<type>.db` and `segbits_<type>.block_ram.db` the bits of a tile's features relative to its place,
+`segbits_<type>.db` and `segbits_<type>.block_ram.db` the bits of a tile's features relative to its location,
 `ppips_<type>.db` the permanent connections, which have no bits, and `<part>/` the files of one part.
 """
 
@@ -94,30 +94,30 @@ class Database:
         """Return the bits of a feature; a permanent connection has none. Raises BitlaneError for an unknown feature."""
         tile = self._tiles.get(feature.tile)
         if tile is None:
-            raise BitlaneError(f"{feature.place}: {self._part} has no tile {feature.tile}")
+            raise BitlaneError(f"{feature.location}: {self._part} has no tile {feature.tile}")
         kind: str = tile["type"]
         if feature.name in self._free(kind):
             return []
-        places: dict[str, dict[str, Any]] = tile.get("bits", {})
-        aliases = [place["alias"] for place in places.values() if "alias" in place]
+        blocks: dict[str, dict[str, Any]] = tile.get("bits", {})
+        aliases = [location["alias"] for location in blocks.values() if "alias" in location]
         borrowed: str = aliases[0]["type"] if aliases else kind
         site, dot, rest = feature.name.partition(".")
         renamed = aliases[0]["sites"].get(site, site) if aliases else site
         known = self._segments(borrowed).get(renamed + dot + rest)
-        if known is None or any(bit.bus not in places for bit in known):
+        if known is None or any(bit.bus not in blocks for bit in known):
             raise BitlaneError(
-                f"{feature.place}: the database does not know feature {feature.name} of tile {feature.tile} ({kind})"
+                f"{feature.location}: the database does not know feature {feature.name} of tile {feature.tile} ({kind})"
             )
-        return [_placed(bit, places[bit.bus]) for bit in known]
+        return [_bit_at(bit, blocks[bit.bus]) for bit in known]
 
     def _read_segments(self, kind: str) -> dict[str, list[SegmentBit]]:
         """Return the features of a type of tile: names without the type, and bits."""
-        found: dict[str, list[SegmentBit]] = {}
+        segments: dict[str, list[SegmentBit]] = {}
         for bus, ending in BUSES.items():
             file = self._root / f"segbits_{kind.lower()}{ending}.db"
             for name, *bits in _lines(self._text(file)) if file.exists() else ():
-                found[_within(name)] = [_segment_bit(bus, bit, file) for bit in bits]
-        return found
+                segments[_within(name)] = [_segment_bit(bus, bit, file) for bit in bits]
+        return segments
 
     def _read_free(self, kind: str) -> frozenset[str]:
         """Return the features of a type of tile that have no bits."""
@@ -151,7 +151,7 @@ def _segment_bit(bus: str, text: str, file: Path) -> SegmentBit:
     return SegmentBit(bus, int(match[2]), int(match[3]), not match[1])
 
 
-def _placed(bit: SegmentBit, place: dict[str, Any]) -> Bit:
-    """Return the bit of a tile at this place; a tile with an alias starts inside the features of the other type."""
-    first = place["offset"] - place.get("alias", {}).get("start_offset", 0)
-    return Bit(int(place["baseaddr"], 16) + bit.frame, first + bit.bit // WORD_BITS, bit.bit % WORD_BITS, bit.value)
+def _bit_at(bit: SegmentBit, block: dict[str, Any]) -> Bit:
+    """Return the bit of a tile in this block; a tile with an alias starts inside the features of the other type."""
+    first = block["offset"] - block.get("alias", {}).get("start_offset", 0)
+    return Bit(int(block["baseaddr"], 16) + bit.frame, first + bit.bit // WORD_BITS, bit.bit % WORD_BITS, bit.value)

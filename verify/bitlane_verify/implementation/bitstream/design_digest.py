@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # In RTLIL the names of wires, cells and modules start with \ or $. The digest keeps cell types ($add) and capitals
 # (\A, \WIDTH): names of ports and parameters by Yosys or the vendor of the chip.
 NAME = re.compile(r"[\\$][^\s\[\]]+")
-KEPT = re.compile(r"\$[a-z_]+|\\[A-Z][A-Z0-9_]*")
+PRESERVED = re.compile(r"\$[a-z_]+|\\[A-Z][A-Z0-9_]*")
 ATTRIBUTE = re.compile(r"^\s*attribute .*\n", re.MULTILINE)
 
 
@@ -66,6 +66,6 @@ def without_names(rtlil: str) -> str:
 
     def numbered(match: re.Match[str]) -> str:
         name = match[0]
-        return name if KEPT.fullmatch(name) else numbers.setdefault(name, f"n{len(numbers)}")
+        return name if PRESERVED.fullmatch(name) else numbers.setdefault(name, f"n{len(numbers)}")
 
     return NAME.sub(numbered, ATTRIBUTE.sub("", rtlil))

@@ -35,13 +35,13 @@ class Feature:
         Name of the tile, such as INT_L_X0Y0.
     name : str
         Name of the feature in its tile; a bit of a vector is name[7], without leading zeros.
-    place : str
+    location : str
         File and line of the feature, for messages.
     """
 
     tile: str
     name: str
-    place: str
+    location: str
 
 
 def parse(text: str, source: str) -> Iterator[Feature]:
@@ -51,42 +51,42 @@ def parse(text: str, source: str) -> Iterator[Feature]:
     wider than its vector, and for a vector without a value.
     """
     for number, line in enumerate(text.splitlines(), 1):
-        place = f"{source}, line {number}"
+        location = f"{source}, line {number}"
         match = LINE.fullmatch(line)
         if match is None:
-            raise BitlaneError(f"{place}: {_shown(line)!r} is not FASM")
+            raise BitlaneError(f"{location}: {_shown(line)!r} is not FASM")
         if match["name"] is None:
             continue
         tile, _, name = match["name"].partition(".")
         if not name:
-            raise BitlaneError(f"{place}: {_shown(line)!r} has no feature; expected TILE.FEATURE")
-        value = _value(match, place)
+            raise BitlaneError(f"{location}: {_shown(line)!r} has no feature; expected TILE.FEATURE")
+        value = _value(match, location)
         if match["high"] is None:
             indices = [""] * value
         else:
             low = int(match["low"] or match["high"])
             indices = [f"[{low + bit}]" for bit in range(value.bit_length()) if value >> bit & 1]
-        yield from (Feature(tile, name + index, place) for index in indices)
+        yield from (Feature(tile, name + index, location) for index in indices)
 
 
-def _value(match: re.Match[str], place: str) -> int:
+def _value(match: re.Match[str], location: str) -> int:
     """Return the value of the line; the default is 1."""
     high = int(match["high"] or 0)
     low = int(match["low"] or high)
     bits = high - low + 1
     if bits < 1:
-        raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has its limits in the wrong order")
+        raise BitlaneError(f"{location}: {match['name']}[{high}:{low}] has its limits in the wrong order")
     if match["decimal"] is None and match["digits"] is None:
         if bits > 1:
-            raise BitlaneError(f"{place}: {match['name']}[{high}:{low}] has no value")
+            raise BitlaneError(f"{location}: {match['name']}[{high}:{low}] has no value")
         return 1
     digits, base = match["decimal"] or match["digits"], BASES[match["base"] or "d"]
     try:
         value = int(digits.replace("_", ""), base)
     except ValueError as error:
-        raise BitlaneError(f"{place}: {_shown(digits)!r} is not a number of base {base}") from error
+        raise BitlaneError(f"{location}: {_shown(digits)!r} is not a number of base {base}") from error
     if value.bit_length() > min(bits, int(match["width"] or bits)):
-        raise BitlaneError(f"{place}: the value of {match['name']} has more than its {bits} bits")
+        raise BitlaneError(f"{location}: the value of {match['name']} has more than its {bits} bits")
     return value
 
 

@@ -34,8 +34,8 @@ def assemble(features: Iterable[Feature], database: Database) -> Frames:
 def _conflict(feature: Feature, other: Feature, bit: Bit) -> str:
     does, did = ("sets", "clears") if bit.value else ("clears", "sets")
     return (
-        f"{feature.place}: feature {feature.name} of tile {feature.tile} {does} bit {bit.bit} of word {bit.word} "
-        f"of frame 0x{bit.frame:08X}, which {other.name} of {other.tile} ({other.place}) {did}"
+        f"{feature.location}: feature {feature.name} of tile {feature.tile} {does} bit {bit.bit} of word {bit.word} "
+        f"of frame 0x{bit.frame:08X}, which {other.name} of {other.tile} ({other.location}) {did}"
     )
 
 
@@ -58,13 +58,13 @@ def from_bitread(text: str) -> Frames:
     return frames
 
 
-def difference(wanted: Frames, found: Frames) -> str | None:
+def difference(wanted: Frames, actual: Frames) -> str | None:
     """Return the first difference between two sets of frames for a message, or None."""
     zeros = [0] * FRAME_WORDS
-    for address in sorted(wanted.keys() | found.keys()):
-        if address not in found:
+    for address in sorted(wanted.keys() | actual.keys()):
+        if address not in actual:
             return f"frame 0x{address:08X} is missing"
-        for word, (old, new) in enumerate(zip(wanted.get(address, zeros), found[address], strict=True)):
+        for word, (old, new) in enumerate(zip(wanted.get(address, zeros), actual[address], strict=True)):
             if old != new:
                 return f"word {word} of frame 0x{address:08X} is 0x{new:08X} instead of 0x{old:08X}"
     return None

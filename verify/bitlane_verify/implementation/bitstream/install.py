@@ -116,8 +116,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--accept", action="store_true", help="take what Debian serves now, and write the lock")
     accept = parser.parse_args(argv).accept
     try:
-        found = tools.find()
-        wanted = not accept and found.packages() == lock.read()
+        programs = tools.find()
+        wanted = not accept and programs.packages() == lock.read()
     except DeviceError:
         wanted = False
     if not wanted:
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             flush=True,
         )
     else:
-        print(f"already installed: {found.yosys}, {found.nextpnr}, {found.frames2bit}, {found.bitread}")
+        print(f"already installed: {programs.yosys}, {programs.nextpnr}, {programs.frames2bit}, {programs.bitread}")
         return 0
     try:
         folder = install(accept)

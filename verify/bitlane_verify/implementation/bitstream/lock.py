@@ -32,14 +32,14 @@ def write(packages: Iterable[Path], lock: Path | None = None) -> None:
     (lock or LOCK).write_text(json.dumps(digests, indent=1) + "\n")
 
 
-def packages_of_lock(packages: Iterable[Path], kept: Path) -> list[Path]:
+def packages_of_lock(packages: Iterable[Path], older: Path) -> list[Path]:
     """Return `packages` with the locked ones among them exactly as in the lock.
 
     Parameters
     ----------
     packages : iterable of Path
         What the distribution serves.
-    kept : Path
+    older : Path
         Folder of packages of older versions; it need not exist.
 
     Raises
@@ -50,19 +50,19 @@ def packages_of_lock(packages: Iterable[Path], kept: Path) -> list[Path]:
     served = {_kind(package.name): package for package in packages}
     for name, digest in read().items():
         kind = _kind(name)
-        found = [
-            each for each in (served.get(kind), kept / name) if each and each.is_file() and _sha256(each) == digest
+        matches = [
+            each for each in (served.get(kind), older / name) if each and each.is_file() and _sha256(each) == digest
         ]
-        if not found:
+        if not matches:
             instead = (
                 f"{served[kind].name} with SHA-256 {_sha256(served[kind])}" if kind in served else "no such package"
             )
             raise DeviceError(
                 f"the lock has {name} with SHA-256 {digest}, and the distribution serves {instead}: fetch {name} from "
-                f"{ARCHIVE}{kind}/ into {kept}, and run `make toolchain` again; or accept the new tools, which make "
+                f"{ARCHIVE}{kind}/ into {older}, and run `make toolchain` again; or accept the new tools, which make "
                 f"other bytes of every bitstream, with `{ACCEPT}`"
             )
-        served[kind] = found[0]
+        served[kind] = matches[0]
     return sorted(served.values())
 
 

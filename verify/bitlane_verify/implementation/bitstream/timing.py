@@ -122,7 +122,7 @@ def slowest_path(netlist: Netlist, kinds: Container[str]) -> tuple[float, str]:
             default=NEVER,
         )
 
-    found = max(
+    slowest = max(
         (
             (at_input(f"{cell.name}/{pin}", cell.kind.partition("_")[0] not in kinds) + setup, f"{cell.name}/{pin}")
             for cell in netlist.cells.values()
@@ -130,7 +130,7 @@ def slowest_path(netlist: Netlist, kinds: Container[str]) -> tuple[float, str]:
         ),
         default=(NEVER, ""),
     )
-    return found if found[0] > NEVER else (0.0, "")
+    return slowest if slowest[0] > NEVER else (0.0, "")
 
 
 def _largest(values: str) -> float:

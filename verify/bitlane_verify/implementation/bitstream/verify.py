@@ -135,19 +135,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, metavar="DIR", help="folder of the overlay (default: the package's)")
     parser.add_argument("--rebuild", action="store_true", help="build it again, and compare the bytes")
     arguments = parser.parse_args(argv)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         chip = chip_named(arguments.board)
         folder: Path = arguments.folder or FOLDER / chip.name
         steps = [check_files, check_circuit, *([check_tools, check_rebuild] if arguments.rebuild else [])]
         for step in steps:
-            found += step(folder, chip)
+            findings += step(folder, chip)
     except (BitlaneError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    rows = [[each.what, "equal" if each.equal else "differs", each.meaning] for each in found]
+    rows = [[each.what, "equal" if each.equal else "differs", each.meaning] for each in findings]
     print(align_columns([["compared", "result", "meaning"], *rows], left=3))
-    return int(any(each.needed and not each.equal for each in found))
+    return int(any(each.needed and not each.equal for each in findings))
 
 
 if __name__ == "__main__":

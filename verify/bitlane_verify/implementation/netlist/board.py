@@ -57,10 +57,10 @@ def fabric(netlist: Path) -> tuple[Path, int]:
 
 def expose(board: dict[str, Any]) -> int:
     """Replace the PS7 in a module of Yosys' JSON by ports for its pins. Return the number of HP ports."""
-    found = [name for name, cell in board["cells"].items() if cell["type"] == "PS7"]
-    if len(found) != 1:
-        raise DataError(f"the netlist has {len(found)} cells of type PS7; it needs 1")
-    system = board["cells"].pop(found[0])
+    systems = [name for name, cell in board["cells"].items() if cell["type"] == "PS7"]
+    if len(systems) != 1:
+        raise DataError(f"the netlist has {len(systems)} cells of type PS7; it needs 1")
+    system = board["cells"].pop(systems[0])
     pins, directions = system["connections"], system["port_directions"]
     ports = board["ports"]
     hp_ports = 0

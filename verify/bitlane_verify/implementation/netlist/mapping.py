@@ -66,8 +66,8 @@ def modules_of(netlist: Path, top: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{netlist} is not a netlist: it must be the output of Yosys' write_json") from error
     if top not in modules:
-        found = ", ".join(name for name, module in modules.items() if "blackbox" not in module["attributes"])
-        raise DataError(f"{netlist} has no module {top}; its modules: {found or 'none'}")
+        known = ", ".join(name for name, module in modules.items() if "blackbox" not in module["attributes"])
+        raise DataError(f"{netlist} has no module {top}; its modules: {known or 'none'}")
     return modules
 
 
