@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from tests.helpers.row_offsets import ROOT
+from tests.helpers.places import ROOT
 
 from bitlane.contract.layout import CHUNK
 from bitlane.quantization.c_kernels import CONSTANTS, SOURCE, VALUE_TYPES, Kernels

@@ -1,5 +1,6 @@
 """Tables of Arrow as matrices. pyarrow is never imported here: who passes its tables has imported it."""
 
+# pyarrow has no types: tables and columns are Any.
 from __future__ import annotations
 
 import sys

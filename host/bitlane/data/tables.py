@@ -3,6 +3,7 @@
 Each unusable input raises a DataError of one line, which names the value and says what to do.
 """
 
+# pandas has no types here: frames and columns are Any.
 from __future__ import annotations
 
 import difflib

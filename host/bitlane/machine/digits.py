@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.contract.layout import CHUNK, DIGIT_BITS
 from bitlane.reference.blocks import BASE_SHIFT, DRAW_SHIFT, HALF
@@ -18,7 +17,9 @@ HALF_DIGITS = HALF // DIGIT_BITS
 UNKNOWN = HIGH + 1  # a ceiling that holds for any weight
 
 
-def _row_sums(shape: Shape, words: Any, rows: tuple[int, int], step: int, weights: Any) -> tuple[int, int, int, int]:
+def _row_sums(
+    shape: Shape, words: NDArray[np.uint64], rows: tuple[int, int], step: int, weights: NDArray[np.int32]
+) -> tuple[int, int, int, int]:
     """Return the sums of `plane_sums` over all chunks of two rows."""
     low, high, other_low, other_high = 0, 0, 0, 0
     for chunk in range(0, shape.chunks, SUM_CHUNKS):

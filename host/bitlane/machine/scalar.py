@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bitlane.contract.formats import LABEL, LEVEL_SCALED_GRADIENT, RESIDUAL, SCALED_GRADIENT
 from bitlane.contract.modes import Loss
 from bitlane.reference.machine import (
@@ -15,7 +13,7 @@ from bitlane.reference.machine import (
 )
 
 from .integers import clip, inlined, kernel, random_word, round_at_random, round_half_up
-from .plan import SATURATIONS, SEED, Arrays, Rules, Shape
+from .plan import SATURATIONS, SEED, Arrays, Int64s, Rules, Shape
 
 SQUARES, HINGE = int(Loss.SQUARES), int(Loss.HINGE)
 LABEL_SHIFT = RESIDUAL.fraction - LABEL.fraction
@@ -24,7 +22,7 @@ SCALED_LOW, SCALED_HIGH = SCALED_GRADIENT.minimum, SCALED_GRADIENT.maximum
 LEVEL_LOW, LEVEL_HIGH = LEVEL_SCALED_GRADIENT.minimum, LEVEL_SCALED_GRADIENT.maximum
 
 
-def _slope(loss: int, dot: int, label: int, sigmoid: Any) -> tuple[int, int, int]:
+def _slope(loss: int, dot: int, label: int, sigmoid: Int64s) -> tuple[int, int, int]:
     """Return slope and loss of one copy, and the number of clipped values. Squares have no loss of a copy."""
     z = clip(dot, RESIDUAL_LOW, RESIDUAL_HIGH)
     if loss == SQUARES:

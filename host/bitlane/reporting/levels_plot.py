@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bitlane.levels.curve import Floats
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BINS = 64
 _COLUMNS = 4
@@ -57,7 +60,7 @@ def levels_plot(panels: Sequence[Panel], uniform: Floats, path: str | Path, titl
         pyplot.close(figure)
 
 
-def _draw(axes: Any, panel: Panel, uniform: Floats) -> None:
+def _draw(axes: Axes, panel: Panel, uniform: Floats) -> None:
     edge = axes.get_xaxis_transform()  # heights as a part of the panel's
     thin = min(1.2, 12.0 / len(panel.levels))
     share = np.full(len(panel.values), 100.0 / len(panel.values))

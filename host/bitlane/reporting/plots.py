@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from bitlane.support.optional import require_extra
 
 from .loss_curve import draw_losses
 from .records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart; the marker says the same again.
 _COLOURS = {"double": "#0072B2", "nearest": "#D55E00", "naive": "#009E73", "full": "#000000"}
@@ -87,7 +90,7 @@ def loss_plot(
 
 
 def loss_panel(
-    axes: Any,
+    axes: Axes,
     curves: Sequence[LossCurve],
     *,
     over: Literal["epochs", "bytes"],
@@ -122,7 +125,7 @@ def _range(curves: Sequence[LossCurve], ceiling: float | None) -> tuple[float, f
     return min(float(drawn.min()), top), top
 
 
-def _line(axes: Any, curve: LossCurve, over: str, dash: str, top: float) -> None:
+def _line(axes: Axes, curve: LossCurve, over: str, dash: str, top: float) -> None:
     epochs = np.arange(1, len(curve.loss) + 1)
     x = epochs if over == "epochs" else epochs * float(curve.bytes_per_epoch or 0.0)
     away = ~np.isfinite(curve.loss) | (curve.loss > top) if top > 0 else np.zeros(len(x), bool)
@@ -149,7 +152,7 @@ def _line(axes: Any, curve: LossCurve, over: str, dash: str, top: float) -> None
         axes.plot(x[away], edge, "x", color=colour, markersize=6, zorder=4, clip_on=False)
 
 
-def _axes(axes: Any, over: str, title: str, ylabel: str, low: float, top: float) -> None:
+def _axes(axes: Axes, over: str, title: str, ylabel: str, low: float, top: float) -> None:
     ticker = require_extra("matplotlib.ticker", "plotting")
     axes.set_ylabel(ylabel)
     axes.set_title(title, loc="left", fontsize=11, pad=12)
@@ -172,7 +175,7 @@ def _axes(axes: Any, over: str, title: str, ylabel: str, low: float, top: float)
         axes.spines[side].set_visible(False)
 
 
-def _log_scale(axes: Any) -> None:
+def _log_scale(axes: Axes) -> None:
     """Losses on a log scale, labelled with plain numbers."""
     ticker = require_extra("matplotlib.ticker", "plotting")
     axes.set_yscale("log")
@@ -235,7 +238,7 @@ def _complete() -> Iterator[None]:
         raise DataError(f"the run folder lacks what the plots show ({error}): run it again") from error
 
 
-def _result(line: Any, zero: float, unit: float) -> LossCurve:
+def _result(line: Mapping[str, Any], zero: float, unit: float) -> LossCurve:
     loss = np.array([_number(value) for value in line["losses"]])
     sampling, bits = str(line["sampling"]), int(line["bits"])
     per_epoch = None if line["bytes_per_epoch"] is None else float(line["bytes_per_epoch"])
@@ -243,5 +246,5 @@ def _result(line: Any, zero: float, unit: float) -> LossCurve:
     return LossCurve(curve_label(sampling, bits, staleness), sampling, bits, (loss - zero) * unit, per_epoch, staleness)
 
 
-def _number(value: Any) -> float:
+def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)

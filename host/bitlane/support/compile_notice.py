@@ -3,6 +3,7 @@
 Without it the first step of a training looks as if it hangs.
 """
 
+# numba has no types: its events and listeners are Any.
 from __future__ import annotations
 
 import logging

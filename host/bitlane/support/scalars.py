@@ -11,7 +11,7 @@ import numpy as np
 from bitlane.errors import DataError
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> bool:
     """Return whether `value` is an integer of Python or numpy, but not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
@@ -38,7 +38,7 @@ def as_integer(name: str, value: Any, least: int, most: int | None = None) -> in
     return int(value)
 
 
-def as_number(name: str, value: Any) -> float:
+def as_number(name: str, value: object) -> float:
     """Return `value` as a float, or raise DataError with its `name` if it is not a finite number."""
     if not isinstance(value, Real) or not math.isfinite(value):
         raise DataError(f"{name}={value!r}: it must be a finite number")

@@ -1,5 +1,6 @@
 """Folders on any file system that pyarrow reaches: files that appear complete or not at all, with their SHA-256."""
 
+# pyarrow has no types: its file systems and buffers are Any.
 from __future__ import annotations
 
 import contextlib

@@ -83,7 +83,10 @@ class _Search:
     """
 
     def __init__(self, plan: BitPlan, forecast: Forecast, goal: float, block: int, most: float):
-        self._plan, self._forecast, self._goal, self._block = plan, forecast, goal, block
+        self._plan = plan
+        self._forecast = forecast
+        self._goal = goal
+        self._block = block
         self._least = most
         self.best: tuple[int, ...] = ()
 

@@ -106,7 +106,9 @@ class DoubleBuffer:
             self._buffers.reverse()
         else:
             self._fetch(0)
-        self.launch, self._next, self._prefetched = self._next, None, False
+        self.launch = self._next
+        self._next = None
+        self._prefetched = False
 
     def _fetch(self, position: int) -> None:
         with self._clock.during("encode"):

@@ -123,8 +123,8 @@ class Registers(wiring.Component):
         blocks = {}
         for name, entry in self._registers.items():
             for word in range(entry.words):
-                block, place = divmod(entry.offset // 4 + word, BLOCK_WORDS)
+                block, index = divmod(entry.offset // 4 + word, BLOCK_WORDS)
                 part = getattr(self, name).word_select(word, min(32, entry.bits))
                 words = blocks.setdefault(block, [Const(0, 32)] * BLOCK_WORDS)
-                words[place] = Const(0, 32) if name == "control" else part
+                words[index] = Const(0, 32) if name == "control" else part
         return blocks

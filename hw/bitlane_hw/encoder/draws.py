@@ -55,15 +55,15 @@ class RowWord(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        place = Signal(SEED_BITS)
+        counted = Signal(SEED_BITS)
         state = Signal(SEED_BITS)
         round_ = Signal(range(len(ROUND_KEYS) + 1))
-        first = Mux(self.begin, self.seed, place)
+        first = Mux(self.begin, self.seed, counted)
         m.d.comb += self.next_valid.eq(round_ == len(ROUND_KEYS))
         with m.If(self.take):
             m.d.sync += self.word.eq(state)
         with m.If(self.begin | self.take):
-            m.d.sync += [state.eq(first ^ ROW_OFFSET), place.eq(first + INDEX_STEP), round_.eq(0)]
+            m.d.sync += [state.eq(first ^ ROW_OFFSET), counted.eq(first + INDEX_STEP), round_.eq(0)]
         with m.Elif(~self.next_valid):
             keys = Array(Const(key, UNIFORM_BITS) for key in ROUND_KEYS)
             m.d.sync += [state.eq(mixed_once(state, keys[round_[:3]])), round_.eq(round_ + 1)]

@@ -44,7 +44,7 @@ def part_layout() -> data.StructLayout:
     return data.StructLayout(
         {
             "row_first": 1,
-            "place": range(CHUNK_PARTS),  # index of the part in its chunk
+            "slot": range(CHUNK_PARTS),  # index of the part in its chunk
             "chunk_last": 1,
         }
     )

@@ -49,7 +49,7 @@ def position_latency(base_bits: int) -> int:
 class PositionLane(wiring.Component):
     """Compute the clipped position of one value a cycle.
 
-        P = ((x * multiplier * 2**left_places) >> amount) + offset          floor, as the shift is arithmetic
+        P = ((x * multiplier * 2**left_shift) >> amount) + offset          floor, as the shift is arithmetic
 
     x is the signed significand of a float32, or an integer at the top of as many bits; `amount` is `shift` minus the
     exponent of the value, at most `2**amount_bits - 1`. Base code, uniform part and rounding bit of P are
@@ -120,11 +120,11 @@ class PositionLane(wiring.Component):
         negative = value[-1]
         bits, carry, field = Signal(MULTIPLIER_BITS + 1), Signal(), Signal(EXPONENT_BITS)
         with m.Switch(self.value_type):
-            for kind, place in INTEGER_SHIFT.items():
+            for kind, shift in INTEGER_SHIFT.items():
                 with m.Case(kind):
-                    integer = value[: MULTIPLIER_BITS - place]
+                    integer = value[: MULTIPLIER_BITS - shift]
                     sign = Const(0, 1) if kind == ValueType.UINT8 else integer[-1]
-                    m.d.comb += [bits.eq(Cat(Const(0, place), integer, sign)), field.eq(FLOAT_BIAS - place)]
+                    m.d.comb += [bits.eq(Cat(Const(0, shift), integer, sign)), field.eq(FLOAT_BIAS - shift)]
             with m.Default():
                 magnitude = Cat(value[:FRACTION_BITS], normal, 0)
                 m.d.comb += [
@@ -148,7 +148,7 @@ class PositionLane(wiring.Component):
             low = STEP_BITS * step
             chosen, later = amount[low : low + STEP_BITS], amount[:low]
             needed = min(width + (1 << low) - 1, len(value))
-            shifted = [(value >> (places << low))[:needed].as_signed() for places in range(1 << len(chosen))]
+            shifted = [(value >> (steps_taken << low))[:needed].as_signed() for steps_taken in range(1 << len(chosen))]
             while len(shifted) > 1:
                 select, chosen = chosen[0], chosen[1:]
                 shifted = [Mux(select, odd, even) for even, odd in zip(shifted[::2], shifted[1::2], strict=True)]

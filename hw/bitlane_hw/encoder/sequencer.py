@@ -169,7 +169,7 @@ class SourceSequencer(wiring.Component):
 
     def _describe(self, m, row_last, second):
         """Drive the flags and the values of a part."""
-        place = self.part_index[: len(self.flags.place)]
+        slot = self.part_index[: len(self.flags.slot)]
         beat, first_half = self.beats.payload, Signal(WORD_BITS)
         with m.If(self.beats.valid & self.beats.ready):
             m.d.sync += first_half.eq(beat)
@@ -177,8 +177,8 @@ class SourceSequencer(wiring.Component):
         kind = self.settings.value_type
         m.d.comb += [
             self.flags.row_first.eq(self.part_index == 0),
-            self.flags.place.eq(place),
-            self.flags.chunk_last.eq(row_last | place.all()),
+            self.flags.slot.eq(slot),
+            self.flags.chunk_last.eq(row_last | slot.all()),
         ]
         for lane, value in enumerate(self.values):
             real = Cat(first_half, beat).word_select(lane, RAW_BITS)

@@ -95,11 +95,11 @@ class WordAssembler(wiring.Component):
     def _collected(self, m, digits, ends, name):
         """Return the word of a digit of a chunk, `WORD_LATENCY` cycles after the last part."""
         chunk = Signal(WORD_BITS, name=f"{name}_chunk")
-        for place in range(CHUNK_PARTS):
-            some = chunk.word_select(place, DIGITS_BITS)
-            with m.If(self.part & (self.flags.place == place)):
+        for index in range(CHUNK_PARTS):
+            some = chunk.word_select(index, DIGITS_BITS)
+            with m.If(self.part & (self.flags.slot == index)):
                 m.d.sync += some.eq(digits)
-            if place:  # clear what a short chunk leaves out; a part behind the end of a chunk has place 0
+            if index:  # clear what a short chunk leaves out; a part behind the end of a chunk has slot 0
                 with m.If(ends):
                     m.d.sync += some.eq(0)
         word = Signal(WORD_BITS, name=f"{name}_word", reset_less=True)

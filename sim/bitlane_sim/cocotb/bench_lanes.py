@@ -1,5 +1,6 @@
 """The dot lanes of one row, with its weights from a model memory, against numpy."""
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 import random

@@ -1,8 +1,10 @@
 """Testbench of the reader: a slow AXI memory of cocotbext-axi, and a slow consumer."""
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -165,7 +167,7 @@ class ReaderBench:
                 self.taken[i].append(int(getattr(self.dut, f"beats_{i}_payload").value))
             ready.value = self.accepting and not next(gaps)
 
-    async def until(self, done: Any, what: str) -> None:
+    async def until(self, done: Callable[[], bool], what: str) -> None:
         for _ in range(TIMEOUT):
             await RisingEdge(self.dut.clk)
             if done():

@@ -1,5 +1,6 @@
 """Testbench of the update stage, from scaled gradients to both copies of the model, against numpy."""
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 import random

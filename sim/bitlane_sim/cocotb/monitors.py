@@ -1,5 +1,6 @@
 """Checks of a bus in every cycle, which cocotbext-axi does not make."""
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """Random pauses for the bus agents of cocotbext-axi."""
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 from collections.abc import Iterator

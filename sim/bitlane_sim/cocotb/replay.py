@@ -3,6 +3,7 @@
 Environment variables: BENCH_FOLDER is the folder of the recording; BENCH_PAUSES=0 runs without pauses.
 """
 
+# The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
 import json

@@ -1,5 +1,6 @@
 """The simulated board for pynq: a `pynq.Device` in front of the Verilated accelerator."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pynq
 from pynq.buffer import PynqBuffer
 from pynq.pl_server import global_state
@@ -187,7 +189,7 @@ class SimulatedBoard(pynq.Device):
         """Number of buffers that are not freed."""
         return len(self._buffers)
 
-    def allocate(self, shape: Any, dtype: Any, **_: Any) -> SimulatedBuffer:
+    def allocate(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike, **_: Any) -> SimulatedBuffer:
         """Allocate contiguous memory. Raises RuntimeError if the memory is full, as on a board."""
         dtype = np.dtype(dtype)
         assert self.hardware.rtl is not None
@@ -228,7 +230,7 @@ class SimulatedBoard(pynq.Device):
     def get_bitfile_metadata(self, bitfile_name: str, partial: bool = False) -> Any:
         return RuntimeMetadataParser(Metadata(input=Path(bitfile_name).with_suffix(".hwh")))
 
-    def download(self, bitstream: Any, parser: Any = None) -> None:
+    def download(self, bitstream: pynq.Bitstream, parser: Any = None) -> None:
         """Record what is loaded, as pynq's own devices do, and load it."""
         path = bitstream.bitfile_name
         global_state.save_global_state(

@@ -1,5 +1,6 @@
 """The server of PYNQ.remote in front of simulated hardware, for the unmodified client."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 import itertools
@@ -40,15 +41,15 @@ class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
             MANAGER + "flags": b"0\n",
         }
 
-    def existsfile(self, request: Any, context: Any) -> Any:
+    def existsfile(self, request: Any, context: grpc.ServicerContext) -> Any:
         return remote_device_pb2.ExistsFileResponse(exists=request.file_path in self._files)
 
-    def readfile(self, request: Any, context: Any) -> Iterator[Any]:
+    def readfile(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         if request.file_path not in self._files:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no file {request.file_path}")
         yield remote_device_pb2.ReadFileResponse(data=self._files[request.file_path])
 
-    def writefile(self, requests: Any, context: Any) -> Any:
+    def writefile(self, requests: Any, context: grpc.ServicerContext) -> Any:
         pieces = list(requests)
         path, data = pieces[0].file_path, b"".join(piece.data for piece in pieces)
         self._files[path] = data
@@ -56,7 +57,7 @@ class Files(remote_device_pb2_grpc.RemoteDeviceServicer):
             self._hardware.load(self._files[FIRMWARE + data.decode()], self._clock_mhz())
         return remote_device_pb2.WriteFileResponse()
 
-    def set_bitstream_attrs(self, request: Any, context: Any) -> Any:
+    def set_bitstream_attrs(self, request: Any, context: grpc.ServicerContext) -> Any:
         return remote_device_pb2.SetBitstreamAttrsResponse(status=True)
 
     def _clock_mhz(self) -> float:
@@ -76,17 +77,17 @@ class MmioService(mmio_pb2_grpc.MmioServicer):
         self._numbers = itertools.count()
         self._bases: dict[str, int] = {}
 
-    def get_mmio(self, request: Any, context: Any) -> Any:
+    def get_mmio(self, request: Any, context: grpc.ServicerContext) -> Any:
         name = str(next(self._numbers))
         self._bases[name] = request.base_addr
         return mmio_pb2.GetMmioResponse(mmio_id=name)
 
-    def read(self, request: Any, context: Any) -> Any:
+    def read(self, request: Any, context: grpc.ServicerContext) -> Any:
         value = self._hardware.read(self._bases[request.mmio_id] + request.offset)
         signed = mmio_pb2.ReadResponse.DESCRIPTOR.fields_by_name["data"].type == 5  # int32, so the top bit is a sign
         return mmio_pb2.ReadResponse(data=value - (1 << 32) if signed and value >> 31 else value)
 
-    def write(self, request: Any, context: Any) -> Any:
+    def write(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Write the first word only, as the server on a board does."""
         value = int.from_bytes(request.data[:4], "little")
         self._hardware.write(self._bases[request.mmio_id] + request.offset, value)
@@ -101,7 +102,7 @@ class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
         self._numbers = itertools.count()
         self.live: dict[str, RtlBuffer] = {}
 
-    def allocate(self, request: Any, context: Any) -> Any:
+    def allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
         assert self._hardware.rtl is not None
         try:
             memory = self._hardware.rtl.allocate(request.size)
@@ -111,7 +112,7 @@ class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
         self.live[name] = memory
         return buffer_pb2.AllocateResponse(buffer_id=name)
 
-    def write(self, requests: Any, context: Any) -> Any:
+    def write(self, requests: Any, context: grpc.ServicerContext) -> Any:
         offset = 0
         for request in requests:
             bytes_of = self.live[request.buffer_id].array.view("u1")
@@ -121,29 +122,29 @@ class Buffers(buffer_pb2_grpc.RemoteBufferServicer):
             offset += len(request.data)
         return buffer_pb2.BufferWriteResponse()
 
-    def read(self, request: Any, context: Any) -> Iterator[Any]:
+    def read(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         data = self.live[request.buffer_id].array.tobytes()
         for offset in range(0, len(data), PIECE):
             yield buffer_pb2.BufferReadResponse(data=data[offset : offset + PIECE])
 
-    def flush(self, request: Any, context: Any) -> Any:
+    def flush(self, request: Any, context: grpc.ServicerContext) -> Any:
         assert self._hardware.rtl is not None
         self._hardware.rtl.flush(self.live[request.buffer_id])
         return buffer_pb2.FlushResponse()
 
-    def invalidate(self, request: Any, context: Any) -> Any:
+    def invalidate(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._hardware.catch_up()
         assert self._hardware.rtl is not None
         self._hardware.rtl.invalidate(self.live[request.buffer_id])
         return buffer_pb2.InvalidateResponse()
 
-    def physical_address(self, request: Any, context: Any) -> Any:
+    def physical_address(self, request: Any, context: grpc.ServicerContext) -> Any:
         return buffer_pb2.AddressResponse(address=self.live[request.buffer_id].device_address)
 
-    def virtual_address(self, request: Any, context: Any) -> Any:
+    def virtual_address(self, request: Any, context: grpc.ServicerContext) -> Any:
         return buffer_pb2.AddressResponse(address=self.live[request.buffer_id].array.ctypes.data)
 
-    def freebuffer(self, request: Any, context: Any) -> Any:
+    def freebuffer(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.live.pop(request.buffer_id).free()
         return buffer_pb2.FreeBufferResponse()
 

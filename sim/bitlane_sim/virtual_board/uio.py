@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from pynq.interrupt import _InterruptController
 
@@ -18,11 +17,11 @@ class SimulatedUio:
     def __init__(self, hardware: Hardware):
         self._hardware = hardware
 
-    def add_event(self, event: Any, number: int) -> None:
+    def add_event(self, event: asyncio.Event, number: int) -> None:
         """Set `event` at the next interrupt. Call it inside a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._watch(event))
 
-    async def _watch(self, event: Any) -> None:
+    async def _watch(self, event: asyncio.Event) -> None:
         while not self._hardware.intc.output:
             await asyncio.sleep(POLL_SECONDS)
             self._hardware.catch_up()

@@ -145,8 +145,8 @@ def test_staleness_leaves_an_epoch_whole(seed):
     assert len(_Chooser.seen) == 4
 
 
-@pytest.mark.parametrize(("rows", "batch", "parts"), [(5, 1, 5), (1000, 16, SECTIONS), (33, 32, 2), (31, 32, 1)])
-def test_parts_have_whole_batches(rows, batch, sections):
+@pytest.mark.parametrize(("rows", "batch", "sections"), [(5, 1, 5), (1000, 16, SECTIONS), (33, 32, 2), (31, 32, 1)])
+def test_sections_have_complete_batches(rows, batch, sections):
     found = sections_of(rows, TrainingOptions(batch_size=batch))
     assert len(found) == sections
     assert [row for part in found for row in part] == list(range(rows))

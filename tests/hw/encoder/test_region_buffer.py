@@ -1,4 +1,4 @@
-"""The buffer of the regions: each word reaches its place, and a request that waits stays as it is."""
+"""The buffer of the regions: each word reaches its address, and a request that waits stays as it is."""
 
 from __future__ import annotations
 

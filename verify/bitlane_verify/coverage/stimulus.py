@@ -60,7 +60,9 @@ class Stimulus:
     """
 
     def __init__(self, rig: EquivalenceRig, config: AcceleratorConfig, group: Covergroup):
-        self._rig, self._config, self._group = rig, config, group
+        self._rig = rig
+        self._config = config
+        self._group = group
         self.failures: list[str] = []
         self._kinds: list[Callable[[Random], str]] = [
             *[self._undisturbed] * 8,

@@ -22,7 +22,9 @@ class Interrupted:
     """
 
     def __init__(self, device: RtlDevice, cycles: int, happening: Literal["abort", "reset"]):
-        self._device, self._cycles, self._happening = device, cycles, happening
+        self._device = device
+        self._cycles = cycles
+        self._happening = happening
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)

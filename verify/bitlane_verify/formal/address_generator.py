@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, ValueLike
+from amaranth.lib import data
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import MAX_DIGITS
 from bitlane_hw.common.payloads import Kind
 from bitlane_hw.memory.address_generator import AddressGenerator
 
-from .harness import ProofHarness, implies
+from .harness import Inside, ProofHarness, implies
 from .proof import CONFIG, Proof
 from .protocol import offered, stable, taken
 
 
-def valid_run(harness: ProofHarness, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
+def valid_run(harness: ProofHarness, settings: data.View, config: AcceleratorConfig = CONFIG) -> None:
     """Assume constant settings that the checks of the registers accept."""
     digits = settings.base_digits + settings.draws
     harness.hold(settings)
@@ -30,14 +31,14 @@ def valid_run(harness: ProofHarness, settings: Any, config: AcceleratorConfig = 
     )
 
 
-def pass_settled(harness: ProofHarness, inside: Any, settings: Any) -> None:
+def pass_settled(harness: ProofHarness, inside: Inside, settings: data.View) -> None:
     """Assume that a gradient pass has registered its last digit and last chunk, and whether it is the only one."""
     harness.settled(inside["last_digit"], settings.base_digits + settings.draws - 1)
     harness.settled(inside["last_chunk"], settings.chunks - 1)
     harness.settled(inside["one_chunk"], settings.chunks == 1)
 
 
-def positions(inside: Any, settings: Any) -> dict[str, Any]:
+def positions(inside: Inside, settings: data.View) -> dict[str, Any]:
     """Return the position of an address generator: its digit, group, group of the batch, and epoch."""
     left = {
         "digit": (settings.base_digits + settings.draws - 1, inside["digits_left"]),
@@ -48,7 +49,9 @@ def positions(inside: Any, settings: Any) -> dict[str, Any]:
     return {name: Mux(inside["loading"], 0, most - left_over) for name, (most, left_over) in left.items()}
 
 
-def counters_in_range(harness: ProofHarness, inside: Any, settings: Any, config: AcceleratorConfig = CONFIG) -> None:
+def counters_in_range(
+    harness: ProofHarness, inside: Inside, settings: data.View, config: AcceleratorConfig = CONFIG
+) -> None:
     """Assert the invariants of the counters of an address generator."""
     digits = settings.base_digits + settings.draws
     for name, value in (
@@ -111,7 +114,7 @@ def address_generator(harness: ProofHarness) -> None:
     last_chunk = before.chunk == settings.chunks - 1
     last_output = before.output == CONFIG.outputs - 1
 
-    def after(condition: Any, *facts: Any) -> None:
+    def after(condition: ValueLike, *facts: ValueLike) -> None:
         """Assert the facts for each token whose predecessor satisfies the condition."""
         for fact in facts:
             harness.always(implies(begun & tokens.valid & condition, fact))

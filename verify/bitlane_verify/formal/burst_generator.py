@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, ValueLike
+from amaranth.lib import data
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.common.payloads import Kind
 from bitlane_hw.memory.burst_generator import BurstGenerator, StreamCursor
 
-from .harness import ProofHarness, implies
+from .harness import Inside, ProofHarness, implies
 from .proof import CONFIG, FAIR, Proof
 from .protocol import stable, taken
 
 
-def valid_regions(harness: ProofHarness, regions: Any, sets: Any) -> None:
+def valid_regions(harness: ProofHarness, regions: Sequence[data.View], sets: ValueLike) -> None:
     """Assume constant, non-empty regions whose addresses are multiples of a beat."""
     harness.hold(sets, *regions)
     harness.assume(sets != 0)
@@ -24,12 +27,12 @@ def valid_regions(harness: ProofHarness, regions: Any, sets: Any) -> None:
         harness.assume(region.beats != 0, *(aligned(address, CONFIG) for address in (region.address, region.stride)))
 
 
-def aligned(address: Any, config: Any) -> Any:
+def aligned(address: ValueLike, config: AcceleratorConfig) -> Any:
     """Return 1 if an address is a multiple of a beat."""
     return address[: config.beat_bytes.bit_length() - 1] == 0
 
 
-def offset_in_line(address: Any, config: Any) -> Any:
+def offset_in_line(address: ValueLike, config: AcceleratorConfig) -> Any:
     """Return the index of the beat at an address among the 16 beats of its line."""
     return address[config.beat_bytes.bit_length() - 1 :][: BURST_BEATS.bit_length() - 1]
 
@@ -93,7 +96,7 @@ def cursor(harness: ProofHarness) -> None:
     )
 
 
-def cursor_in_range(harness: ProofHarness, inside: Any, sets: Any, loaded: Any) -> Any:
+def cursor_in_range(harness: ProofHarness, inside: Inside, sets: ValueLike, loaded: ValueLike) -> Any:
     """Assert the invariants of a cursor; return the beats left in its set."""
     block, m = inside.component, harness.m
     region, first = block.region, block.first
@@ -144,7 +147,7 @@ class Requests:
     waits: Any
 
 
-def requests(harness: ProofHarness, inside: Any) -> Requests:
+def requests(harness: ProofHarness, inside: Inside) -> Requests:
     """Apply the rules of a burst generator: it requests what is needed, in order, if there is room.
 
     Returns

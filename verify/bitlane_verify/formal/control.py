@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, ValueLike
 
 from bitlane.contract.layout import BURST_BEATS, CHUNK_MODEL_BYTES
 from bitlane.contract.modes import ErrorCode
@@ -68,7 +68,7 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
     return state, valid_run
 
 
-def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: Any) -> None:
+def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: ValueLike) -> None:
     """Assert that all requests are legal, in any order of events."""
     block, inside = harness.block, harness.inside
     requests = block.requests

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Mux
+from amaranth.lib import data, wiring
 
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.common.payloads import GroupEnd
@@ -43,7 +44,7 @@ class GroupState:
     unpublished: Any
 
 
-def groups(harness: ProofHarness, core: Any, settings: Any) -> GroupState:
+def groups(harness: ProofHarness, core: wiring.Component, settings: data.View) -> GroupState:
     """Follow the groups through the pipeline of a model core, from its digits to the gradient pass.
 
     The digits come in groups of chunks * digits beats, with any gaps. Asserted: a pass starts after the end of the

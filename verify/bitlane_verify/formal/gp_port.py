@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Mux
+from amaranth.hdl import Cat, Const, Mux, ValueLike
+from amaranth.lib import wiring
 
 from bitlane_hw.control.registers import ADDRESS_BITS
 from bitlane_hw.memory.axi import INCR
 from bitlane_hw.zynq.axi3 import FIXED, WRAP
 from bitlane_hw.zynq.register_port import RegisterPort
 
-from .harness import ProofHarness, implies, same
+from .harness import Inside, ProofHarness, implies, same
 from .proof import FAIR, Proof
 from .protocol import channel, offered
 
 
-def _address(harness: ProofHarness, gp: Any, prefix: str, busy: Any) -> tuple[Any, dict[str, Any]]:
+def _address(
+    harness: ProofHarness, gp: wiring.PureInterface, prefix: str, busy: ValueLike
+) -> tuple[Any, dict[str, Any]]:
     """Apply the rules of an AXI3 address channel: legal bursts that stay until they are taken.
 
     Parameters
@@ -58,7 +61,7 @@ def _is_legal(burst: dict[str, Any]) -> Any:
     return (size <= 2) & known & implies(kind == WRAP, power & aligned)
 
 
-def _beat_address(burst: dict[str, Any], number: Any) -> Any:
+def _beat_address(burst: dict[str, Any], number: ValueLike) -> Any:
     """Return the address of beat `number` without alignment (Arm IHI 0022, section A3.4.1)."""
     start = burst["addr"][:ADDRESS_BITS]
     distance = (number << burst["size"])[:ADDRESS_BITS]
@@ -68,7 +71,7 @@ def _beat_address(burst: dict[str, Any], number: Any) -> Any:
     return Mux(burst["burst"] == FIXED, start, Mux(burst["burst"] == INCR, increased, wrapped))[:ADDRESS_BITS]
 
 
-def _word_address(burst: dict[str, Any], number: Any) -> Any:
+def _word_address(burst: dict[str, Any], number: ValueLike) -> Any:
     """Return the address of the word that contains a beat."""
     start, size = burst["addr"][:ADDRESS_BITS], burst["size"]
     aligned = (((start >> size) << size) + (number << size))[:ADDRESS_BITS]
@@ -113,7 +116,7 @@ def _reads(harness: ProofHarness) -> tuple[Any, Any]:
     return left, outstanding
 
 
-def _is_at_beat(inside: Any, burst: dict[str, Any], number: Any, left: Any) -> Any:
+def _is_at_beat(inside: Inside, burst: dict[str, Any], number: ValueLike, left: ValueLike) -> Any:
     """Return 1 if the address counter of the block is at a beat of the burst."""
     size, kind = burst["size"], burst["burst"]
     moving = Mux(kind == FIXED, 0, Mux(kind == INCR, (1 << ADDRESS_BITS) - 1, burst["len"] << size))

@@ -1,5 +1,6 @@
 """A block under proof: free inputs, access to its internals, and the statements of properties."""
 
+# The names in an Inside are looked up at run time: what it and an interface hold is Any.
 from __future__ import annotations
 
 import re
@@ -8,7 +9,20 @@ from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.back import rtlil
-from amaranth.hdl import Assert, Assume, ClockDomain, Const, Cover, Fragment, Module, Mux, Signal, Value
+from amaranth.hdl import (
+    Assert,
+    Assume,
+    ClockDomain,
+    Const,
+    Cover,
+    Fragment,
+    Module,
+    Mux,
+    ShapeLike,
+    Signal,
+    Value,
+    ValueLike,
+)
 from amaranth.hdl._ast import SignalSet
 from amaranth.lib import wiring
 
@@ -22,7 +36,7 @@ class Inside:
         The block.
     """
 
-    def __init__(self, fragment: Any):
+    def __init__(self, fragment: Fragment):
         self._fragment = fragment
         self.component: Any = fragment.origins[0] if fragment.origins else None
         self._signals: dict[str, list[Any]] = {}
@@ -32,7 +46,7 @@ class Inside:
                 if all(signal is not other for other in named):
                     named.append(signal)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Signal:
         """Return the signal or the submodule of this name.
 
         Raises
@@ -58,7 +72,7 @@ class Inside:
         here = [signal for signals in driven.values() for signal in signals if signal not in wires]
         return here + [signal for inner, *_ in self._fragment.subfragments for signal in Inside(inner).registers]
 
-    def peek(self, address: Any, shape: Any) -> Any:
+    def peek(self, address: ValueLike, shape: ShapeLike) -> Any:
         """Return the content of this memory, or of the only memory in this block, at an address.
 
         Raises
@@ -107,7 +121,7 @@ class ProofHarness:
         Number of covers.
     """
 
-    def __init__(self, block: Any, powered_up: bool = False):
+    def __init__(self, block: wiring.Component, powered_up: bool = False):
         self.block = block
         self.m = Module()
         self.m.domains.sync = self._domain = ClockDomain("sync", reset_less=True)
@@ -134,7 +148,7 @@ class ProofHarness:
         return text
 
     # --- statements
-    def always(self, *conditions: Any) -> None:
+    def always(self, *conditions: ValueLike) -> None:
         """Assert that the conditions hold in every cycle."""
         for number, condition in enumerate(conditions):
             statement = Assert(condition, src_loc_at=1)
@@ -142,12 +156,12 @@ class ProofHarness:
             statement.src_loc = (f"{Path(file).name}[{number}]", line)
             self.m.d.comb += statement
 
-    def assume(self, *conditions: Any) -> None:
+    def assume(self, *conditions: ValueLike) -> None:
         """Assume that the conditions hold in every cycle."""
         for condition in conditions:
             self.m.d.comb += Assume(condition, src_loc_at=1)
 
-    def settled(self, register: Any, value: Any) -> None:
+    def settled(self, register: Signal, value: ValueLike) -> None:
         """Assume that a register has its final value from the first cycle on.
 
         This is for registers of inputs that never change and are set before the first cycle.
@@ -155,60 +169,60 @@ class ProofHarness:
         self._settled.append(register.name)
         self.assume(same(register, value[: len(register)]))
 
-    def cover(self, condition: Any) -> None:
+    def cover(self, condition: ValueLike) -> None:
         """Require that some run reaches the condition."""
         self.covers += 1
         self.m.d.comb += Cover(condition, src_loc_at=1)
 
     # --- ghosts: signals that only the proof uses
-    def ghost(self, shape: Any, name: str, init: Any = None) -> Any:
+    def ghost(self, shape: ShapeLike, name: str, init: ValueLike | None = None) -> Signal:
         """Return a register that the proof drives."""
         self._ghosts += 1
         return Signal(shape, name=f"{name}_ghost_{self._ghosts}", init=init)
 
-    def constant(self, shape: Any, name: str) -> Any:
+    def constant(self, shape: ShapeLike, name: str) -> Signal:
         """Return an arbitrary value that is the same in every cycle."""
         signal = self.ghost(shape, name)
         self.m.d.comb += Value.cast(signal).eq(AnyConst(len(Value.cast(signal))))
         return signal
 
-    def anything(self, shape: Any, name: str) -> Any:
+    def anything(self, shape: ShapeLike, name: str) -> Signal:
         """Return an arbitrary value that may change in every cycle."""
         signal = self.ghost(shape, name)
         self.m.d.comb += Value.cast(signal).eq(AnySeq(len(Value.cast(signal))))
         return signal
 
-    def hold(self, *inputs: Any) -> None:
+    def hold(self, *inputs: ValueLike) -> None:
         """Assume that the inputs never change."""
         for value in inputs:
             raw = Value.cast(value)
             self.m.d.comb += Assume(raw == AnyConst(len(raw)), src_loc_at=1)
 
-    def past(self, value: Any, init: int = 0) -> Any:
+    def past(self, value: ValueLike, init: int = 0) -> Any:
         """Return the value of the previous cycle; `init` in the first cycle."""
         raw = Value.cast(value)
         signal = self.ghost(raw.shape(), "past", init)
         self.m.d.sync += signal.eq(raw)
         return signal
 
-    def ever(self, event: Any) -> Any:
+    def ever(self, event: ValueLike) -> Any:
         """Return 1 from the cycle after the first `event` on."""
         signal = self.ghost(1, "ever")
         with self.m.If(event):
             self.m.d.sync += signal.eq(1)
         return signal
 
-    def count(self, up: Any, down: Any = 0, bits: int = 16, init: int = 0, clear: Any = 0) -> Any:
+    def count(self, up: ValueLike, down: ValueLike = 0, bits: int = 16, init: int = 0, clear: ValueLike = 0) -> Any:
         """Return the sum of `up` minus `down` before this cycle and since the last `clear`, modulo 2**bits."""
         signal = self.ghost(bits, "count", init)
         self.m.d.sync += signal.eq(Mux(clear, 0, signal + up - down))
         return signal
 
-    def waiting(self, condition: Any, bits: int = 16) -> Any:
+    def waiting(self, condition: ValueLike, bits: int = 16) -> Any:
         """Return for how many consecutive cycles, without this one, the condition has held."""
         return self.count(condition, bits=bits, clear=~Value.cast(condition).any())
 
-    def within(self, condition: Any, cycles: int) -> Any:
+    def within(self, condition: ValueLike, cycles: int) -> Any:
         """Assume that the condition never holds for `cycles` consecutive cycles.
 
         Returns
@@ -224,11 +238,11 @@ class ProofHarness:
         return waited
 
 
-def implies(condition: Any, consequence: Any) -> Any:
+def implies(condition: ValueLike, consequence: ValueLike) -> Any:
     """Return 1 if the condition is 0 or the consequence is 1."""
     return ~Value.cast(condition).any() | Value.cast(consequence).any()
 
 
-def same(a: Any, b: Any) -> Any:
+def same(a: ValueLike, b: ValueLike) -> Any:
     """Return 1 if all bits of two payloads are equal."""
     return Value.cast(a).as_unsigned() == Value.cast(b).as_unsigned()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux, Value
-from amaranth.lib import data
+from amaranth.hdl import Cat, Mux, Value, ValueLike
+from amaranth.lib import data, wiring
 
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.memory.axi import INCR, full_size
@@ -17,7 +17,7 @@ from bitlane_hw.zynq.port_pair import PortPair
 from bitlane_hw.zynq.register_slice import RegisterSlice
 from bitlane_hw.zynq.upsizer import BurstUpsizer, WordUpsizer
 
-from .harness import ProofHarness, implies, same
+from .harness import Inside, ProofHarness, implies, same
 from .proof import FAIR, Proof
 from .protocol import channel, inside_page, offered, stable, taken, write_order
 
@@ -92,7 +92,7 @@ def burst_downsizer(harness: ProofHarness) -> None:
     harness.cover(taken(bursts) & (burst.len == 6) & inside["taken"][1] & ~inside["taken"][0])
 
 
-def _is_legal(address: Any, length: Any, beat_bytes: int) -> Any:
+def _is_legal(address: ValueLike, length: ValueLike, beat_bytes: int) -> Any:
     """Return 1 if a burst is aligned and stays within a page."""
     return (address[: beat_bytes.bit_length() - 1] == 0) & inside_page(address, length, beat_bytes)
 
@@ -179,7 +179,7 @@ def burst_upsizer(harness: ProofHarness) -> None:
     harness.cover(taken(beats) & last & (burst.len == 4) & harness.ever(taken(second)) & bursts.valid)
 
 
-def _hp_master(harness: ProofHarness, hp: Any, guard: Any, port: HpPort) -> None:
+def _hp_master(harness: ProofHarness, hp: wiring.PureInterface, guard: wiring.Component, port: HpPort) -> None:
     """Assert the rules of an HP port: legal bursts of words that stay until they are taken."""
     word_bytes = port.word_bytes
     harness.always(offered(harness, *channel(hp, "ar", "id", "addr", "len")))
@@ -204,7 +204,7 @@ def _hp_master(harness: ProofHarness, hp: Any, guard: Any, port: HpPort) -> None
     )
 
 
-def _assume_reads(harness: ProofHarness, axi: Any, beat_bytes: int) -> None:
+def _assume_reads(harness: ProofHarness, axi: wiring.PureInterface, beat_bytes: int) -> None:
     """Assume the rules of the reads of the accelerator, which its own proofs assert."""
     harness.assume(
         offered(harness, *channel(axi, "ar", "id", "addr", "len")),
@@ -212,7 +212,7 @@ def _assume_reads(harness: ProofHarness, axi: Any, beat_bytes: int) -> None:
     )
 
 
-def _slice_legal(harness: ProofHarness, inside: Any, beat_bytes: int) -> None:
+def _slice_legal(harness: ProofHarness, inside: Inside, beat_bytes: int) -> None:
     """Assert the invariants that both addresses in a register slice are legal."""
     out, spare = inside.component.output, _spare(inside)
     harness.always(
@@ -221,12 +221,14 @@ def _slice_legal(harness: ProofHarness, inside: Any, beat_bytes: int) -> None:
     )
 
 
-def _spare(inside: Any) -> Any:
+def _spare(inside: Inside) -> Any:
     """Return the spare payload of a register slice."""
     return data.View(inside.component.output.payload.shape(), inside["spare"])
 
 
-def _check_writes(harness: ProofHarness, axi: Any, hp: Any, inside: Any, most: int) -> None:
+def _check_writes(
+    harness: ProofHarness, axi: wiring.PureInterface, hp: wiring.PureInterface, inside: Inside, most: int
+) -> None:
     """Assert that writes send as many words as the address says, the last one marked, with all bytes.
 
     `hp` is the side of the logic of the guard; `port_guard` proves the side of the HP port. The writes of

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from amaranth.hdl import Module, Mux, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -27,7 +25,7 @@ class ResettableGuard(wiring.Component):  # type: ignore[misc]
         self._guard = guard or PortGuard()
         super().__init__({"logic": In(hp_signature()), "hp": Out(hp_signature()), "others_idle": In(1), "rst": In(1)})
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: object) -> Module:
         """Connect the guard."""
         m = Module()
         guard = self._guard

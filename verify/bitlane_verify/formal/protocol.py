@@ -1,11 +1,13 @@
 """Protocol rules of streams and AXI ports: assertions about one side, assumptions about the other."""
 
+# The names in an Inside are looked up at run time: what it and an interface hold is Any.
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Mux, Value
+from amaranth.hdl import Cat, Mux, Value, ValueLike
+from amaranth.lib import stream, wiring
 
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.memory.axi import INCR, OKAY, full_size
@@ -15,30 +17,30 @@ from .harness import ProofHarness, implies, same
 PAGE_BYTES = 4096  # no burst crosses a page
 
 
-def offered(harness: ProofHarness, valid: Any, ready: Any, *payload: Any) -> Any:
+def offered(harness: ProofHarness, valid: ValueLike, ready: ValueLike, *payload: ValueLike) -> Any:
     """Return 1 if valid and payload are those of the previous cycle, unless that offer was taken or there was none."""
     raw = Cat(*(Value.cast(part) for part in payload))
     refused = harness.past(Value.cast(valid) & ~Value.cast(ready))
     return implies(refused, Value.cast(valid) & same(raw, harness.past(raw)))
 
 
-def stable(harness: ProofHarness, channel: Any) -> Any:
+def stable(harness: ProofHarness, channel: stream.Interface) -> Any:
     """Return `offered` of a stream."""
     return offered(harness, channel.valid, channel.ready, channel.payload)
 
 
-def taken(channel: Any) -> Any:
+def taken(channel: stream.Interface) -> Any:
     """Return 1 if a payload of a stream is transferred."""
     return channel.valid & channel.ready
 
 
-def inside_page(address: Any, length: Any, beat_bytes: int) -> Any:
+def inside_page(address: ValueLike, length: ValueLike, beat_bytes: int) -> Any:
     """Return 1 if a burst of `length + 1` beats from an address stays within a 4 KiB page."""
     offset = address[: PAGE_BYTES.bit_length() - 1] // beat_bytes
     return offset + length < PAGE_BYTES // beat_bytes
 
 
-def address_legal(axi: Any, prefix: str, width: int) -> Any:
+def address_legal(axi: wiring.PureInterface, prefix: str, width: int) -> Any:
     """Return 1 if an address channel requests 1 to 16 full beats, INCR, within a 4 KiB page."""
     signal = {name: getattr(axi, prefix + name) for name in ("addr", "len", "size", "burst", "valid")}
     beat_bytes = width // 8
@@ -52,7 +54,7 @@ def address_legal(axi: Any, prefix: str, width: int) -> Any:
     return implies(signal["valid"], legal)
 
 
-def channel(axi: Any, prefix: str, *names: str) -> tuple[Any, ...]:
+def channel(axi: wiring.PureInterface, prefix: str, *names: str) -> tuple[Any, ...]:
     """Return valid, ready and the named signals of a channel, as arguments of `offered`."""
     return tuple(getattr(axi, prefix + name) for name in ("valid", "ready", *names))
 
@@ -76,7 +78,7 @@ class InFlight:
     answered: Any
 
 
-def read_master(harness: ProofHarness, axi: Any, width: int) -> InFlight:
+def read_master(harness: ProofHarness, axi: wiring.PureInterface, width: int) -> InFlight:
     """Apply the rules of an AXI4 read master.
 
     Asserted: legal bursts that stay until they are taken; read data is always accepted. Assumed of the memory: while
@@ -128,7 +130,7 @@ class WriteState:
     complete: Any
 
 
-def write_order(harness: ProofHarness, axi: Any, clear: Any = 0) -> tuple[WriteState, list[Any]]:
+def write_order(harness: ProofHarness, axi: wiring.PureInterface, clear: ValueLike = 0) -> tuple[WriteState, list[Any]]:
     """Follow the addresses and the beats of a write master, which are taken in any order, since the last `clear`.
 
     Returns
@@ -157,7 +159,7 @@ def write_order(harness: ProofHarness, axi: Any, clear: Any = 0) -> tuple[WriteS
     return WriteState(ahead, balance, complete), rules
 
 
-def write_master(harness: ProofHarness, axi: Any, width: int) -> WriteState:
+def write_master(harness: ProofHarness, axi: wiring.PureInterface, width: int) -> WriteState:
     """Apply the rules of an AXI4 write master: no valid signal waits for a ready signal of its burst.
 
     Asserted: legal bursts; everything stays until it is taken; the rules of `write_order`; all bytes of a beat are
@@ -177,7 +179,7 @@ def write_master(harness: ProofHarness, axi: Any, width: int) -> WriteState:
     return state
 
 
-def lite_slave(harness: ProofHarness, bus: Any) -> tuple[Any, Any]:
+def lite_slave(harness: ProofHarness, bus: wiring.PureInterface) -> tuple[Any, Any]:
     """Apply the rules of an AXI4-Lite slave.
 
     Asserted: a response for each transfer and no other; it stays until it is taken; it is OKAY. Assumed of the master:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, ValueLike
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,7 @@ from bitlane_hw.memory.reader import Reader
 
 from .address_generator import valid_run
 from .burst_generator import Requests, requests
-from .harness import ProofHarness, implies, same
+from .harness import Inside, ProofHarness, implies, same
 from .proof import CONFIG, FAIR, Proof
 from .protocol import InFlight, read_master, stable, taken
 
@@ -25,7 +25,7 @@ class BufferedFifo(wiring.Component):  # type: ignore[misc]
         self._fifo = fifo.SyncFIFOBuffered(width=width, depth=depth)
         super().__init__({"input": In(stream.Signature(width)), "output": Out(stream.Signature(width))})
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: object) -> Module:
         """Connect the FIFO to the streams."""
         m = Module()
         m.submodules.fifo = self._fifo
@@ -34,7 +34,7 @@ class BufferedFifo(wiring.Component):  # type: ignore[misc]
         return m
 
 
-def fifo_level(harness: ProofHarness, inside: Any) -> Any:
+def fifo_level(harness: ProofHarness, inside: Inside) -> Any:
     """Return the number of payloads in a buffered FIFO.
 
     Asserted: the FIFO has room for `depth` payloads, and a payload reaches the output in the next cycle.
@@ -61,7 +61,7 @@ def buffer(harness: ProofHarness) -> None:
     with harness.m.If(taken(put) & (puts == number)):
         harness.m.d.sync += expected.eq(put.payload)
 
-    def wrapped(slot: Any) -> Any:
+    def wrapped(slot: ValueLike) -> Any:
         return Mux(slot >= slots, slot - slots, slot)[: len(consume)]
 
     before = (number - gets)[: len(puts)]  # payloads that leave before that one

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.hdl import Const, Mux
+from amaranth.lib import wiring
 
 from bitlane.contract.registers import REGISTERS
 from bitlane_hw.control.registers import READ_LATENCY, Registers
@@ -17,7 +18,7 @@ from .protocol import lite_slave
 WORD_BYTES = 4
 
 
-def _words(block: Any) -> dict[int, tuple[str, Any]]:
+def _words(block: wiring.Component) -> dict[int, tuple[str, Any]]:
     """Return the name and the value of the register at each word offset."""
     words = {}
     for name, register in REGISTERS.items():
@@ -27,7 +28,7 @@ def _words(block: Any) -> dict[int, tuple[str, Any]]:
     return words
 
 
-def _slave(harness: ProofHarness, bus: Any) -> None:
+def _slave(harness: ProofHarness, bus: wiring.PureInterface) -> None:
     """Apply the rules of AXI4-Lite; responses come on time, one at a time in each direction."""
     writes, reads = lite_slave(harness, bus)
     reading = [harness.inside[f"reading_{step}"] for step in range(1, READ_LATENCY)]

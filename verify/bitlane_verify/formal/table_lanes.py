@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Mux
+from amaranth.hdl import Cat, Mux, ValueLike
+from amaranth.lib import data
 
 from bitlane_hw.common.payloads import Kind
 from bitlane_hw.control.sequencer import Sequencer
@@ -12,21 +13,21 @@ from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.burst_generator import BASE, DRAW
 
 from .address_generator import positions, valid_run
-from .harness import ProofHarness, implies, same
+from .harness import Inside, ProofHarness, implies, same
 from .proof import TABLE, Proof
 from .protocol import offered, stable, taken
 
 LANES = TABLE
 
 
-def table_run(harness: ProofHarness, settings: Any) -> Any:
+def table_run(harness: ProofHarness, settings: data.View) -> Any:
     """Assume settings that the checks accept for table lanes; return the index of the last output, levels included."""
     valid_run(harness, settings, LANES)
     harness.assume(settings.draws, settings.base_digits <= 1, settings.base_digits[0] | settings.half_digit)
     return LANES.outputs + (1 << Cat(settings.half_digit, settings.base_digits[0]))
 
 
-def table_counters(harness: ProofHarness, inside: Any, settings: Any, last_load: Any) -> dict[str, Any]:
+def table_counters(harness: ProofHarness, inside: Inside, settings: data.View, last_load: ValueLike) -> dict[str, Any]:
     """Assert the invariants of the counters of an address generator; return its position."""
     for name, value in (
         ("last_chunk", settings.chunks - 1),
@@ -99,7 +100,7 @@ def _order(harness: ProofHarness) -> Any:
     row_ends = was_draw & before.row_last
     labels_again = before.epoch_last | (before.phase == 3)
 
-    def after(condition: Any, *facts: Any) -> None:
+    def after(condition: ValueLike, *facts: ValueLike) -> None:
         """Assert the facts for each token whose predecessor satisfies the condition."""
         harness.always(*(implies(begun & tokens.valid & condition, fact) for fact in facts))
 

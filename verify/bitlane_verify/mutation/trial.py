@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -199,26 +199,26 @@ class _Watch:
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self.failed = ""
         self.error: type[BaseException] | None = None
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._known = seconds
 
     @pytest.hookimpl(tryfirst=True)  # pytest then puts together the tests that share a fixture
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Called by pytest with the tests that it is about to run."""
         items.sort(key=lambda item: self._known.get(item.nodeid, 0.0))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: Any) -> None:
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Called by pytest before it sets a test up."""
         if item.nodeid in self._known:
             _limit(TEST_SECONDS + TIMES_LONGER * self._known[item.nodeid])
 
-    def pytest_exception_interact(self, node: Any, call: Any) -> None:
+    def pytest_exception_interact(self, node: pytest.Item, call: Any) -> None:
         """Called by pytest when a test, or one of its fixtures, raises."""
         if not self.failed:
             self.failed, self.error = node.nodeid, call.excinfo.type
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called by pytest after the set-up, the call and the tear-down of each test."""
         self.seconds[report.nodeid] += report.duration
 

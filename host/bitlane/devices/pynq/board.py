@@ -1,5 +1,6 @@
 """Accelerators on PYNQ boards, from the board itself or over the network."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 import asyncio

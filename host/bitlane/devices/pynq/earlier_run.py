@@ -1,5 +1,6 @@
 """The run of a process that was killed: it goes on in the accelerator, and ends before another overlay is loaded."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 import time

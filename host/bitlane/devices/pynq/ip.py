@@ -1,5 +1,6 @@
 """The class that pynq binds to accelerators in overlays; pynq loads it through the entry point `pynq.lib`."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,6 @@
 """The width of the memory ports of a Zynq-7000, which only software can set."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
 from typing import Any

@@ -1,7 +1,9 @@
 """A board on the network, through the client of PYNQ.remote."""
 
+# pynq has no types: its objects and messages are Any.
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -51,11 +53,11 @@ def connect(address: str) -> RemoteDevice:
 class _Deadline(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
     """Gives every call a deadline until which a lost board may come back. Without it pynq waits forever."""
 
-    def intercept_unary_unary(self, call: Any, details: Any, request: Any) -> Any:
+    def intercept_unary_unary(self, call: Callable[..., Any], details: grpc.ClientCallDetails, request: Any) -> Any:
         return call(details._replace(timeout=CALL_SECONDS, wait_for_ready=True), request)
 
-    def intercept_unary_stream(self, call: Any, details: Any, request: Any) -> Any:
+    def intercept_unary_stream(self, call: Callable[..., Any], details: grpc.ClientCallDetails, request: Any) -> Any:
         return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), request)
 
-    def intercept_stream_unary(self, call: Any, details: Any, requests: Any) -> Any:
+    def intercept_stream_unary(self, call: Callable[..., Any], details: grpc.ClientCallDetails, requests: Any) -> Any:
         return call(details._replace(timeout=STREAM_SECONDS, wait_for_ready=True), requests)
