@@ -1,7 +1,11 @@
-"""Checks of the arrays that users pass. Each error is one line."""
+"""Checks of the arrays and tables that users pass. Each error is one line.
+
+pyarrow is never imported here: who passes its tables has imported it. Its tables and columns are Any.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -12,8 +16,6 @@ from bitlane.quantization.row_table import PIECE, RowTable
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
-
-from .arrow import arrow_matrix, is_arrow
 
 
 def as_table(X: Any, least: int = 0) -> Matrix:
@@ -34,10 +36,10 @@ def as_table(X: Any, least: int = 0) -> Matrix:
     DataError
         X is not two-dimensional, too small, not numeric, or not finite, or an Arrow column has nulls.
     """
-    sparse, arrow = hasattr(X, "tocsr"), is_arrow(X)
+    sparse, arrow = hasattr(X, "tocsr"), _is_arrow(X)
     if not (sparse or arrow or isinstance(X, np.memmap)):
         return as_matrix(X, least)
-    X = arrow_matrix(X) if arrow else X
+    X = _arrow_matrix(X) if arrow else X
     _check_shape(X.shape, least)
     dtype = numbers(np.empty(0, X.dtype), "X").dtype
     source: Any = X.tocsr() if sparse else np.asarray(X)
@@ -176,3 +178,43 @@ def finite(array: _AnyArray, name: str) -> _AnyArray:
     if bad:
         raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")
     return array
+
+
+# --- tables of Arrow
+def _is_arrow(X: Any) -> bool:
+    """Return whether X is a table or a record batch of pyarrow."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(X, (pyarrow.Table, pyarrow.RecordBatch))
+
+
+def _arrow_matrix(X: Any) -> Matrix:
+    """Return the columns of an Arrow table as one array [rows, n] of the type that holds all of them.
+
+    Parameters
+    ----------
+    X : pyarrow.Table or pyarrow.RecordBatch
+        Columns of integers, floats or booleans without nulls.
+
+    Raises
+    ------
+    DataError
+        A column has another type, or nulls.
+    """
+    for name, column in zip(X.schema.names, X.columns, strict=True):
+        _check_column(name, column)
+    types = [np.dtype(column.type.to_pandas_dtype()) for column in X.columns]
+    matrix = np.empty((X.num_rows, X.num_columns), np.result_type(*types) if types else np.float64)
+    for j, column in enumerate(X.columns):
+        first = 0
+        for chunk in getattr(column, "chunks", [column]):
+            matrix[first : first + len(chunk), j] = chunk.to_numpy(zero_copy_only=False)
+            first += len(chunk)
+    return matrix
+
+
+def _check_column(name: str, column: Any) -> None:
+    types = sys.modules["pyarrow"].types
+    if not any(of(column.type) for of in (types.is_integer, types.is_floating, types.is_boolean)):
+        raise DataError(f"column {name!r} of X holds {column.type} values: it must contain numbers; encode or drop it")
+    if column.null_count:
+        raise DataError(f"column {name!r} of X has {column.null_count} null(s): fill them, or drop these rows")

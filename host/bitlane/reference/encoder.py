@@ -40,7 +40,7 @@ class EncodeSettings:
     base : bool
         Whether the base region is written.
     seeds : sequence of int
-        Seed of each draw set that is written: the word of the set, plus PLACE_STEP for each row before the first.
+        Seed of each draw set that is written: the word of the set, plus INDEX_STEP for each row before the first.
     """
 
     value_type: ValueType

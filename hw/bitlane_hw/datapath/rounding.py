@@ -32,7 +32,7 @@ def random_word(m: Module, count: Value, lane: int, name: str) -> Value:
     m : Module
         Module that receives the logic.
     count : Value
-        Seed of the batch plus PLACE_STEP for each earlier chunk or group of the batch.
+        Seed of the batch plus INDEX_STEP for each earlier chunk or group of the batch.
     lane : int
         Index of the lane.
     name : str

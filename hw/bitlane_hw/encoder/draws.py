@@ -29,7 +29,7 @@ def mixed_once(word: Value, key: Value | int) -> Value:
 class RowWord(wiring.Component):
     """Compute the random word of each row of a draw set, one round a cycle.
 
-        word = 8 rounds of (seed + row * PLACE_STEP) ^ lane_offset(64)
+        word = 8 rounds of (seed + row * INDEX_STEP) ^ lane_offset(64)
 
     Latency: `ROW_WORD_CYCLES` from `begin` or `take` to `next_valid`. Throughput: one row in as many cycles.
     Backpressure: a word stays until it is taken.
@@ -37,7 +37,7 @@ class RowWord(wiring.Component):
     Members
     -------
     seed : 32 bits, in
-        Word of the set, plus PLACE_STEP for each row before the first. Constant while `begin` is high.
+        Word of the set, plus INDEX_STEP for each row before the first. Constant while `begin` is high.
     begin : 1 bit, in
         Start with the first row. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
     take : 1 bit, in

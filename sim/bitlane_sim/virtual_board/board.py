@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,46 @@ from bitlane_hw.export.hwh import RANGE
 from bitlane_sim.rtl.device import RtlBuffer, RtlDevice
 
 from .boards import BoardKind, config_in
-from .intc import InterruptController
 
 CONTROL, STATUS = (REGISTERS[name].offset for name in ("control", "status"))
 BEGIN = CONTROL_START | CONTROL_ENCODE
 PROCESSOR = 0xF000_0000  # addresses from here on belong to the processor
+# Registers of the interrupt controller (AMD PG099).
+ISR, IPR, IER, IAR, SIE, CIE, MER = 0x00, 0x04, 0x08, 0x0C, 0x10, 0x14, 0x1C
+
+
+class InterruptController:
+    """The AXI interrupt controller that pynq uses (AMD PG099), level-sensitive, for one interrupt line.
+
+    Parameters
+    ----------
+    line : callable
+        `line()` returns whether the interrupt is high.
+    """
+
+    def __init__(self, line: Callable[[], bool]):
+        self._line = line
+        self._enabled = 0
+
+    @property
+    def output(self) -> bool:
+        """Level of its interrupt to the processor."""
+        return bool(self.read(IPR))
+
+    def read(self, offset: int) -> int:
+        """Read a register."""
+        if offset in (ISR, IPR):
+            return int(self._line()) & (self._enabled if offset == IPR else 1)
+        return self._enabled if offset == IER else 0
+
+    def write(self, offset: int, value: int) -> None:
+        """Write a register. To acknowledge a level that is still high has no effect."""
+        if offset == IER:
+            self._enabled = value
+        elif offset == SIE:
+            self._enabled |= value
+        elif offset == CIE:
+            self._enabled &= ~value
 
 
 class SimulatedBuffer(PynqBuffer):
