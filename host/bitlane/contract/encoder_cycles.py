@@ -32,7 +32,7 @@ class EncodingCycles:
 def predict_encoding(
     geometry: Geometry,
     value_type: ValueType,
-    base: bool,
+    writes_base: bool,
     sets: int,
     timing: MemoryTiming = MemoryTiming(),  # noqa: B008
 ) -> EncodingCycles:
@@ -43,7 +43,7 @@ def predict_encoding(
     geometry : Geometry
         Of the encoded rows.
     value_type : ValueType
-    base : bool
+    writes_base : bool
         Whether the base region is written.
     sets : int
         Draw sets that are written.
@@ -51,37 +51,37 @@ def predict_encoding(
     """
     begin = CHECK_CYCLES + max(geometry.base_row_words, geometry.chunks).bit_length()
     fixed = begin + PIPELINE_CYCLES + timing.read_latency + timing.write_latency
-    words = [geometry.base_words] * base + [geometry.chunks * geometry.rows] * sets
+    words = [geometry.base_words] * writes_base + [geometry.chunks * geometry.rows] * sets
     bursts = sum(-(-count // BURST_BEATS) for count in words)
-    rows = _row_cycles(geometry, value_type, base, sets)
+    rows = _row_cycles(geometry, value_type, writes_base, sets)
     taking, writing = table_beats(geometry.features) + rows, sum(words) + bursts
     last_bursts = (len(words) + 1) * (BURST_BEATS + 2)
     waits = sum(words) + 2 * bursts > rows  # for the write port
     return EncodingCycles(fixed + max(taking, writing), fixed + taking + (writing + bursts) * waits + last_bursts)
 
 
-def _row_cycles(geometry: Geometry, value_type: ValueType, base: bool, sets: int) -> int:
+def _row_cycles(geometry: Geometry, value_type: ValueType, writes_base: bool, sets: int) -> int:
     """Return the cycles in which the sequencer takes labels and rows. All fours of rows but the first are alike."""
     fours, rest = divmod(geometry.rows, LABELS_PER_WORD)
     if fours <= 2:
-        return _simulated(geometry, value_type, base, sets, geometry.rows)
+        return _simulated(geometry, value_type, writes_base, sets, geometry.rows)
     two = 2 * LABELS_PER_WORD
-    four = _simulated(geometry, value_type, base, sets, two) - _simulated(
-        geometry, value_type, base, sets, LABELS_PER_WORD
+    four = _simulated(geometry, value_type, writes_base, sets, two) - _simulated(
+        geometry, value_type, writes_base, sets, LABELS_PER_WORD
     )
-    return _simulated(geometry, value_type, base, sets, two + rest) + (fours - 2) * four
+    return _simulated(geometry, value_type, writes_base, sets, two + rest) + (fours - 2) * four
 
 
-def _simulated(geometry: Geometry, value_type: ValueType, base: bool, sets: int, rows: int) -> int:
+def _simulated(geometry: Geometry, value_type: ValueType, writes_base: bool, sets: int, rows: int) -> int:
     """Return the cycles of the first rows, chunk by chunk."""
     part_cycles = 2 if value_type == ValueType.FLOAT32 else 1
     parts = row_parts(geometry.features)
-    chunk_words = max(geometry.base_digits * base, 1)
+    chunk_words = max(geometry.base_digits * writes_base, 1)
     cycle, words_left, row_ready, label_ready = 0, 0, 0, 0
     for row in range(rows):
         if row % LABELS_PER_WORD == 0:
             for _ in range(geometry.outputs):
-                cycle = max(cycle, words_left, label_ready) if base else cycle
+                cycle = max(cycle, words_left, label_ready) if writes_base else cycle
                 label_ready = cycle + LABEL_CYCLES
                 cycle += 1
         first = cycle + part_cycles - 1

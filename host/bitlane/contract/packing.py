@@ -34,7 +34,7 @@ Words = NDArray[np.uint64]
 def pack_base(
     codes: NDArray[np.uint32], labels: NDArray[np.int16], geometry: Geometry, groups: range | None = None
 ) -> Words:
-    """Pack base codes and labels as a base region, or as a part of it.
+    """Pack base codes and labels as a base region, or as some rows of it.
 
     Parameters
     ----------

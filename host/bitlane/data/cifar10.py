@@ -50,12 +50,12 @@ def load_cifar10() -> tuple[Images, Labels]:
         The download failed, or a file is damaged.
     """
     folder = _local_folder()
-    parts = (
+    batches = (
         [_from_folder(folder, name) for name in NAMES]
         if folder
         else _from_archive(download(ARCHIVE, cache_folder() / "cifar10"))
     )
-    images, labels = zip(*parts, strict=True)
+    images, labels = zip(*batches, strict=True)
     return np.concatenate(images), np.concatenate(labels)
 
 

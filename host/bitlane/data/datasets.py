@@ -99,10 +99,10 @@ def _from_libsvm(paths: list[Path], entry: DatasetEntry) -> Dataset:
     """Return one file split 80/20, or two files as training and held-out rows."""
     datasets = require_extra("sklearn.datasets", "reading libsvm files")
     try:
-        parts = datasets.load_svmlight_files([str(path) for path in paths], n_features=entry.features)
+        arrays = datasets.load_svmlight_files([str(path) for path in paths], n_features=entry.features)
     except ValueError as error:
         raise DataError(f"{paths[0]} is not a libsvm file with {entry.features} features: {error}") from error
-    dense = [np.asarray(part.toarray() if i % 2 == 0 else part, np.float64) for i, part in enumerate(parts)]
+    dense = [np.asarray(array.toarray() if i % 2 == 0 else array, np.float64) for i, array in enumerate(arrays)]
     if entry.task == "binary":
         dense[1::2] = [_signs(y) for y in dense[1::2]]
     if len(paths) == 1:

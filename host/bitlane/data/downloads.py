@@ -42,7 +42,7 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The file's name in the cache: the last part of the address."""
+        """The file's name in the cache: the last component of its address."""
         return self.url.rpartition("/")[2]
 
 

@@ -127,7 +127,7 @@ def check_encoding(at: dict[str, int]) -> EncodeSettings:
         rows=at["groups"],
         outputs=at["outputs"],
         base_digits=at["base_digits"],
-        base=bool(at["encode_base"]),
+        writes_base=bool(at["encode_base"]),
         seeds=[at[name] for name in ENCODER_SEEDS[:sets]],
     )
     if settings.source_words > at["source_lines"] * BURST_BEATS:

@@ -36,7 +36,7 @@ class ReferenceEngine:
         self._geometry = geometry
 
     def feed(self, base: Words, draws: Words | None) -> None:
-        """Unpack the rows of an epoch and process them, a part at a time."""
+        """Unpack the rows of an epoch and process them, some at a time."""
         geometry = self._geometry
         values = geometry.features * geometry.digits * geometry.rows_per_beat
         step = max(1, UNPACK_VALUES // values // LABELS_PER_WORD) * LABELS_PER_WORD

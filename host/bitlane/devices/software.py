@@ -252,7 +252,7 @@ class SoftwareDevice(ABC):
             settings.features, settings.rows, settings.base_digits, True, settings.rows, outputs=settings.outputs
         )
         values |= {
-            "cycles": predict_encoding(geometry, settings.value_type, settings.base, len(draws)).least,
+            "cycles": predict_encoding(geometry, settings.value_type, settings.writes_base, len(draws)).least,
             "beats": at["source_lines"] * BURST_BEATS,
         }
         yield from ()

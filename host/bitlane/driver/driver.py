@@ -131,7 +131,7 @@ class Driver:
             self.device.invalidate(models.model_out)
             return self._result(job, models, trace)
 
-    def encode(self, encoding: Encoding, samples: SampleBuffers, source: Buffer) -> list[Counters]:
+    def encode(self, encoding: Encoding, samples: SampleBuffers, source_buffer: Buffer) -> list[Counters]:
         """Let the encoder of the device write base region and draw regions; return the counters of each start.
 
         Parameters
@@ -140,7 +140,7 @@ class Driver:
             What to encode.
         samples : SampleBuffers
             Buffers that receive the regions, each from the start of its buffer; draw regions are `region_words` apart.
-        source : Buffer
+        source_buffer : Buffer
             Buffer that holds the source region, flushed.
 
         Raises
@@ -156,8 +156,8 @@ class Driver:
         counters = []
         for first in range(0, max(len(encoding.seeds), 1), self.config.encoder):
             step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
-            self._write_all(encoding_values(step, samples, source, first))
-            expected = predict_encoding(step.geometry, step.value_type, step.base, len(step.seeds))
+            self._write_all(encoding_values(step, samples, source_buffer, first))
+            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.seeds))
             code = encode_and_wait(self.device, expected.least, self.timeout)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)

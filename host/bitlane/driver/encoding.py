@@ -24,7 +24,7 @@ class Encoding:
         Shape of the encoded rows.
     value_type : ValueType
         Type of the raw values.
-    base : bool
+    writes_base : bool
         Whether to write labels and base words.
     seeds : sequence of int
         For each draw set to write: the word of the set, plus INDEX_STEP for each row before the first.
@@ -32,7 +32,7 @@ class Encoding:
 
     geometry: Geometry
     value_type: ValueType
-    base: bool
+    writes_base: bool
     seeds: Sequence[int]
 
     @property
@@ -43,8 +43,8 @@ class Encoding:
         return -(-beats // BURST_BEATS) * BURST_BEATS
 
     def with_sets(self, sets: range) -> Encoding:
-        """Return the encoding of some of the draw sets; the base region is part of the first."""
-        return replace(self, base=self.base and sets.start == 0, seeds=self.seeds[sets.start : sets.stop])
+        """Return the encoding of some of the draw sets; the first one has the base region."""
+        return replace(self, writes_base=self.writes_base and sets.start == 0, seeds=self.seeds[sets.start : sets.stop])
 
 
 def region_words(words: int) -> int:
@@ -52,14 +52,16 @@ def region_words(words: int) -> int:
     return -(-words * WORD_BYTES // REGION_BYTES) * REGION_BYTES // WORD_BYTES
 
 
-def encoding_values(encoding: Encoding, samples: SampleBuffers, source: Buffer, first_set: int) -> dict[str, int]:
+def encoding_values(
+    encoding: Encoding, samples: SampleBuffers, source_buffer: Buffer, first_set: int
+) -> dict[str, int]:
     """Return the registers of an encoding whose first draw region is number `first_set` of its buffer."""
     geometry = encoding.geometry
     stride = region_words(geometry.draw_words) * WORD_BYTES
     mode = dict.fromkeys((field.name for field in REGISTERS["mode"].fields), 0)
     encode = {
         "value_type": int(encoding.value_type),
-        "encode_base": int(encoding.base),
+        "encode_base": int(encoding.writes_base),
         "encode_sets": len(encoding.seeds),
     }
     return {
@@ -70,7 +72,7 @@ def encoding_values(encoding: Encoding, samples: SampleBuffers, source: Buffer, 
         "base_address": samples.base.device_address if samples.base else 0,
         "draw_address": samples.draws.device_address + first_set * stride if samples.draws else 0,
         "draw_stride": stride,
-        "source_address": source.device_address,
+        "source_address": source_buffer.device_address,
         "source_lines": encoding.source_words // BURST_BEATS,
         "encode": REGISTERS["encode"].pack(encode),
         **dict(zip(ENCODER_SEEDS, encoding.seeds, strict=False)),

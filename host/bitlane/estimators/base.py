@@ -1,4 +1,4 @@
-"""The common part of both estimators: parameters, training, and linear predictions."""
+"""What both estimators share: parameters, training, and linear predictions."""
 
 from __future__ import annotations
 

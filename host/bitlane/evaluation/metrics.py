@@ -47,8 +47,8 @@ def _means(
     sums = np.zeros(len(coefficients))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(X), BLOCK):
-            part = slice(start, start + BLOCK)
-            sums += measure(X[part] @ coefficients.T + intercepts, y[part, None]).sum(axis=0)
+            block = slice(start, start + BLOCK)
+            sums += measure(X[block] @ coefficients.T + intercepts, y[block, None]).sum(axis=0)
     return sums / len(X)
 
 

@@ -22,7 +22,7 @@ class Bins:
         Sum of the weights of the values.
     offset, square : float64 array [m] or None
         Weighted sums of ``x - first`` and of its square; None if all are 0, because each bin has one value.
-    error : float
+    rounding_error : float
         Bound of the total rounding error of the offsets.
     """
 
@@ -30,7 +30,7 @@ class Bins:
     weight: Floats
     offset: Floats | None = None
     square: Floats | None = None
-    error: float = 0.0
+    rounding_error: float = 0.0
 
     def curve(self) -> CostCurve:
         """Return the curve at the first values. It is exact for any values inside the bins, and takes O(m)."""

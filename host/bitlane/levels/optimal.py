@@ -153,7 +153,7 @@ def _solve(bins: Bins, intervals: int, count: int) -> tuple[NDArray[np.int64], f
     # What rounding can do: to each step's cost, a difference of areas; to sums of many values; to sums within bins.
     doubt = np.finfo(float).eps * 8 * intervals + np.finfo(np.longdouble).eps * count
     doubt *= float(np.abs(curve.area[[0, -1]]).max())
-    doubt += 4 * bins.error * float(curve.x[-1] - curve.x[0])
+    doubt += 4 * bins.rounding_error * float(curve.x[-1] - curve.x[0])
     del curve
     path = np.asarray(result.path)
     cost = bins.cost(path)

@@ -16,7 +16,7 @@ DATE, TIME = "1970/01/01", "00:00:00"  # constant: the same sources make the sam
 
 
 def with_header(bitstream: bytes, design: str, part: str) -> bytes:
-    """Return `bitstream` with a new header of this design and part, without time and place.
+    """Return `bitstream` with a new header of this design and part, without date and time.
 
     Raises BitlaneError if `bitstream` does not start with a header.
     """

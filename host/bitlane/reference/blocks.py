@@ -152,9 +152,9 @@ class CodebookBlock:
 
     def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
         """Return ``round_half_up(dot_m, 16)``."""
-        parts = [slice(first, first + EXACT_FEATURES) for first in range(0, len(x), EXACT_FEATURES)]
-        of_parts = (np.array([drawn[rows, part] @ x[part] for part in parts], np.int64) for drawn in self.drawn)
-        return [round_half_up(dots.sum(axis=0), LEVEL.fraction) for dots in of_parts]
+        slices = [slice(first, first + EXACT_FEATURES) for first in range(0, len(x), EXACT_FEATURES)]
+        of_slices = (np.array([drawn[rows, some] @ x[some] for some in slices], np.int64) for drawn in self.drawn)
+        return [round_half_up(dots.sum(axis=0), LEVEL.fraction) for dots in of_slices]
 
     def change(self, rows: slice, c_1: Int64s, c_2: Int64s) -> CodebookChange:
         """Return the change for c_1 and c_2, which are within LEVEL_SCALED_GRADIENT."""

@@ -37,7 +37,7 @@ class EncodeSettings:
     ----------
     value_type : ValueType
     features, rows, outputs, base_digits : int
-    base : bool
+    writes_base : bool
         Whether the base region is written.
     seeds : sequence of int
         Seed of each draw set that is written: the word of the set, plus INDEX_STEP for each row before the first.
@@ -48,7 +48,7 @@ class EncodeSettings:
     rows: int
     outputs: int
     base_digits: int
-    base: bool
+    writes_base: bool
     seeds: Sequence[int]
 
     @property
@@ -82,7 +82,7 @@ def encode_source(source: Words, settings: EncodeSettings, base_bits: int) -> tu
     draws = Precision(2 * settings.base_digits + 2)
     geometry = Geometry.of(draws, features, rows, rows, outputs=outputs)
     base = None
-    if settings.base:
+    if settings.writes_base:
         of_rows = labels.transpose(0, 2, 1).reshape(-1, outputs)[:rows]
         base = pack_base(base_codes(positions, draws), of_rows, geometry)
     words = [draw_words(row_words(seed, range(rows)), features) for seed in settings.seeds]

@@ -61,7 +61,7 @@ def levels_plot(panels: Sequence[Panel], uniform: Floats, path: str | Path, titl
 
 
 def _draw(axes: Axes, panel: Panel, uniform: Floats) -> None:
-    edge = axes.get_xaxis_transform()  # heights as a part of the panel's
+    edge = axes.get_xaxis_transform()  # heights as a fraction of the panel's
     thin = min(1.2, 12.0 / len(panel.levels))
     share = np.full(len(panel.values), 100.0 / len(panel.values))
     axes.hist(

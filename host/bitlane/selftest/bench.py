@@ -99,8 +99,8 @@ class RegisterWord:
 
     @property
     def name(self) -> str:
-        part = ("", "") if self.register.words == 1 else (" low", " high")
-        return self.register.name + part[self.number]
+        suffixes = ("", "") if self.register.words == 1 else (" low", " high")
+        return self.register.name + suffixes[self.number]
 
     @property
     def offset(self) -> int:

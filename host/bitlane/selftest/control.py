@@ -223,11 +223,11 @@ def _write_random_registers(bench: CheckContext) -> None:
 def bus_errors(bench: CheckContext) -> Figures:
     """Run with each address outside the memory, on devices that name such an address; and check the next run.
 
-    Boards name none, because a stray access could disturb other parts of the system.
+    Boards name none, because a stray access could disturb other blocks of the system.
     """
     outside = getattr(bench.device, "unmapped_address", None)
     if outside is None:
-        return {"result": "left out: a stray access could disturb other parts of the board"}
+        return {"result": "left out: a stray access could disturb other blocks of the board"}
     job, _ = Case().make(bench)
     codes = {
         **dict.fromkeys(("base_address", "draw_address", "model_in"), ErrorCode.READ_DECODE),

@@ -49,7 +49,7 @@ def examine(
     Returns
     -------
     SelfTestReport
-        A failed check is part of the report, not an exception.
+        A failed check is in the report, not an exception.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class LibraryError(Exception):
     """A library cannot be built or loaded. The message is the reason, in one line."""
 
 
-def load_library(source: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
+def load_library(c_file: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
     """Build a C file, unless the cache folder has the library, and load it.
 
     The name of the library holds a digest of the source, the command, the version of the compiler and the kind of
@@ -43,7 +43,7 @@ def load_library(source: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
 
     Parameters
     ----------
-    source : Path
+    c_file : Path
         C99.
     constants : dict of str
         Values of macros.
@@ -61,10 +61,10 @@ def load_library(source: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
     compiler = shlex.split(os.environ.get("CC") or "cc")
     options = [*FLAGS, *LIBRARY_FLAGS, *cpu_flags(), *definitions(constants)]
     try:
-        code = source.read_bytes()
+        code = c_file.read_bytes()
         described = [code.decode(), *compiler, *options, _output([*compiler, "--version"]), platform.machine()]
         digest = hashlib.sha256("\0".join(described).encode()).hexdigest()
-        path = cache_folder() / "native" / f"{source.stem}-{digest[:20]}.so"
+        path = cache_folder() / "native" / f"{c_file.stem}-{digest[:20]}.so"
         with _lock:
             if not _is_intact(path):
                 _build(code, [*compiler, *options], path)
@@ -103,9 +103,9 @@ def _is_intact(path: Path) -> bool:
 
 def _build(code: bytes, command: Sequence[str], path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "source.c"), Path(folder, "library.so")
-        source.write_bytes(code)
-        _output([*command, "-o", str(library), str(source)])
+        c_file, library = Path(folder, "source.c"), Path(folder, "library.so")
+        c_file.write_bytes(code)
+        _output([*command, "-o", str(library), str(c_file)])
         content = library.read_bytes()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

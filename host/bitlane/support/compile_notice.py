@@ -21,12 +21,12 @@ class CompileNotice:
 
     Parameters
     ----------
-    log : Logger
+    logger : Logger
     message : str
     """
 
-    def __init__(self, log: logging.Logger, message: str):
-        self._log, self._message = log, message
+    def __init__(self, logger: logging.Logger, message: str):
+        self._log, self._message = logger, message
         self._lock = threading.Lock()
         self._silent = False
 

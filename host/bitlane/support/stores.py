@@ -117,7 +117,7 @@ class Store:
         return StoredFile(name, sum(map(len, views)), digest.result(), rows)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file at once, in the place of one that may be there; errors as of `write`."""
+        """Write a file at once, replacing one that may be there; errors as of `write`."""
         with self._errors(name, "written"):
             self._put(name, [memoryview(data)], replace=True)
 

@@ -22,7 +22,7 @@ class ResultAccumulator:
 
     Parameters
     ----------
-    first : Checkpoint
+    checkpoint : Checkpoint
         Where the training begins.
     plan : ExecutionPlan
     on_epoch : callable, optional
@@ -36,17 +36,17 @@ class ResultAccumulator:
         What a driver calls after each epoch.
     """
 
-    def __init__(self, first: Checkpoint, plan: ExecutionPlan, on_epoch: OnEpoch | None):
-        targets, stored = first.master.shape
+    def __init__(self, checkpoint: Checkpoint, plan: ExecutionPlan, on_epoch: OnEpoch | None):
+        targets, stored = checkpoint.master.shape
         epochs = plan.epochs - plan.first_epoch
         self.counters = Counters(0, 0, 0, 0, 0)
         self.on_epoch = self._report if on_epoch else None
         self._user = on_epoch
-        self._first = first
+        self._first = checkpoint
         self._plan = plan
         self._loss = np.zeros((epochs, targets))
         self._epoch_cycles = np.zeros(epochs, np.int64)
-        self._master = first.master.copy()
+        self._master = checkpoint.master.copy()
         self._masters = np.zeros((epochs, targets, stored), np.int32) if plan.snapshots else None
         self._launches = self._passes = self._encoding_cycles = 0
 
@@ -82,13 +82,13 @@ class ResultAccumulator:
 
     def result(self, device: str) -> TrainingResult:
         """Return the result of the training, on the device of this name, without its times."""
-        first, plan, counters, geometry = self._first, self._plan, self.counters, self._plan.geometry
-        settings = tuple(advanced(each, len(self._loss), geometry.batches) for each in first.settings)
-        last = replace(first, epoch=plan.epochs, master=self._master, settings=settings)
+        checkpoint, plan, counters, geometry = self._first, self._plan, self.counters, self._plan.geometry
+        settings = tuple(advanced(each, len(self._loss), geometry.batches) for each in checkpoint.settings)
+        last = replace(checkpoint, epoch=plan.epochs, master=self._master, settings=settings)
         epochs = len(self._loss)
         return TrainingResult(
             loss=self._loss[:, 0] if len(settings) == 1 else self._loss,
-            bits=np.full(epochs, first.options.precision.bits),
+            bits=np.full(epochs, checkpoint.options.precision.bits),
             epoch_bytes=np.full(epochs, counters.beats * geometry.rows_per_beat * WORD_BYTES // epochs),
             cycles=counters.cycles,
             encoding_cycles=self._encoding_cycles,
@@ -103,7 +103,7 @@ class ResultAccumulator:
             phases={},
             device=device,
             geometry=geometry,
-            _first=first,
+            _first=checkpoint,
             _last=last,
             _masters=self._masters,
         )

@@ -17,7 +17,7 @@ DIGITS = 32  # hexadecimal digits that are stored
 def fingerprint(X: Matrix, y: Matrix, threads: int | None = None) -> str:
     """Return a hash of X [rows, n] and y [rows, targets], in hexadecimal digits.
 
-    Types and shapes are part of it; the order in memory is not. It is the SHA-256 of the hashes of pieces of rows.
+    It depends on types and shapes, not on the order in memory. It is the SHA-256 of the hashes of pieces of rows.
 
     Parameters
     ----------

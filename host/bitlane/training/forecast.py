@@ -78,7 +78,7 @@ class Forecast:
         cls,
         X: Matrix,
         targets: Matrix,
-        first: Checkpoint,
+        checkpoint: Checkpoint,
         precisions: Mapping[int, Precision],
         rates: Mapping[int, float],
         driver: Driver,
@@ -90,7 +90,7 @@ class Forecast:
         X : array [rows, n]
             Evenly chosen rows are looked at: all, or 16 for each stored feature, or more if that takes about a second.
         targets : array [rows, targets]
-        first : Checkpoint
+        checkpoint : Checkpoint
             The state before the first epoch.
         precisions : mapping of int to Precision
             How samples are stored, by bits.
@@ -104,17 +104,18 @@ class Forecast:
         DataError
             The loss is not that of squared errors, classes have weights, or there are too many features.
         """
-        options, features = first.options, first.scaling.stored_features
+        options, features = checkpoint.options, checkpoint.scaling.stored_features
         _check(options, features)
         looked = max(ROWS_OF_FEATURE * features, PRODUCTS // features**2)
         some = slice(None, None, -(-len(X) // looked))
-        values = first.scaling.values(X[some])
-        labels = (np.asarray(targets[some], np.float64) - first.scaling.label_center) / first.scaling.label_scale
+        scaling = checkpoint.scaling
+        values = scaling.values(X[some])
+        labels = (np.asarray(targets[some], np.float64) - scaling.label_center) / scaling.label_scale
         variances = {bits: draw_variance(values, precision.base_bits) for bits, precision in precisions.items()}
         alpha = options.objective.alpha if options.objective.penalty == "l2" else 0.0
         cycles = {}
         for bits, precision in precisions.items():
-            geometry = geometry_of(replace(first, options=replace(options, precision=precision)), len(X), driver)
+            geometry = geometry_of(replace(checkpoint, options=replace(options, precision=precision)), len(X), driver)
             run = predict(geometry, 2, False, options.staleness)
             cycles[bits] = int(run.epoch_cycles[1] - run.epoch_cycles[0])
         return cls(

@@ -63,7 +63,7 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
     1, which for hinge is the rise of the slope over one unit of margin), the mean square of the weights along a
     direction u shrinks if ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here
     u is the direction with the largest a. Independent draws Q of v add noise that is not small in directions in which
-    the data is: the rate is also kept below ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
+    the data is: the rate is also limited to ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
     class weights, the one with the least rate counts. Staleness 1 takes a quarter.
 
     Parameters

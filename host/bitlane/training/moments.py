@@ -42,7 +42,7 @@ class EpochSteps:
     rate : float
         Learning rate.
     batch_size : int
-    first : bool, default=False
+    is_first : bool, default=False
         Whether it is the first epoch: its loss changes much, so that it is computed in sections.
     earlier_rate : float, default=0.0
         Learning rate of the last epoch with the same draws, over that of this one; 0 if there is none.
@@ -53,7 +53,7 @@ class EpochSteps:
     bits: int
     rate: float
     batch_size: int
-    first: bool = False
+    is_first: bool = False
     earlier_rate: float = 0.0
     rates_since: float = 0.0
 
@@ -141,7 +141,7 @@ class TableMoments:
 
     def after_epoch(self, spread: Spread, epoch: EpochSteps) -> Spread:
         """Return where a training stands after one more epoch."""
-        sections = FIRST_SECTIONS if epoch.first else 1
+        sections = FIRST_SECTIONS if epoch.is_first else 1
         for _ in range(sections):
             spread = self._after(spread, epoch, self.rows / epoch.batch_size / sections)
         return spread
@@ -156,7 +156,7 @@ class TableMoments:
         left = 1.0 - factor
         alone = np.where(left > 1e-12, (1.0 - decay**2) / np.maximum(1.0 - factor**2, 1e-12), steps)
         together = np.where(left > 1e-12, (1.0 - decay) / np.maximum(left, 1e-12), steps) ** 2 / steps
-        batch_sum = np.maximum(batch, 0.0) * (alone if epoch.first else np.maximum(alone - together, 0.0))
+        batch_sum = np.maximum(batch, 0.0) * (alone if epoch.is_first else np.maximum(alone - together, 0.0))
         repeated = 1.0 + 2.0 * epoch.earlier_rate * decay**epoch.rates_since
         draws_sum = self._draw_noise(spread, epoch.bits) * alone * repeated
         grown = variance * decay**2 + epoch.rate**2 / epoch.batch_size * (batch_sum + draws_sum)

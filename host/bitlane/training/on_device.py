@@ -96,7 +96,7 @@ def run_encoded_launches(
             with clock.during("encode"):
                 seeds = [encoder.draw_seed(number) for number in sets]
                 counters = driver.encode(replace(encoding, seeds=seeds), samples, source)
-            encoding = replace(encoding, base=False)
+            encoding = replace(encoding, writes_base=False)
             base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
             cycles = sum(each.cycles for each in counters)
             launch = Launch(geometry, base, draws, epochs, True, ends_epoch=True, encoding_cycles=cycles)

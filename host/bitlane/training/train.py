@@ -176,7 +176,7 @@ def prepare(
 
 
 def train_rows(
-    first: Checkpoint,
+    checkpoint: Checkpoint,
     rows: TrainingRows,
     driver: Driver,
     *,
@@ -188,7 +188,7 @@ def train_rows(
 
     Parameters
     ----------
-    first : Checkpoint
+    checkpoint : Checkpoint
     rows : TrainingRows
     driver : Driver
     on_epoch, snapshots
@@ -204,7 +204,7 @@ def train_rows(
         The device failed.
     """
     clock = clock or PhaseClock()
-    options, geometry = first.options, geometry_of(first, len(rows.X), driver)
+    options, geometry = checkpoint.options, geometry_of(checkpoint, len(rows.X), driver)
     plan = ExecutionPlan(
         geometry=geometry,
         epochs=options.epochs,
@@ -212,25 +212,25 @@ def train_rows(
         shared_base=options.precision.sampling != "naive",
         snapshots=snapshots,
         capacity=driver.device.capacity_bytes,
-        first_epoch=first.epoch,
+        first_epoch=checkpoint.epoch,
     )
-    totals = ResultAccumulator(first, plan, on_epoch)
+    totals = ResultAccumulator(checkpoint, plan, on_epoch)
     name = driver.device.name
     _logger.info(
         "training on %s: %d rows, %d stored features, epochs %d to %d",
         *(name, geometry.rows, geometry.features, plan.first_epoch, options.epochs),
     )
     for chosen in passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs):
-        _train_pass(rows, chosen, first, plan, driver, totals, clock)
+        _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock)
     return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
-def geometry_of(first: Checkpoint, rows: int, driver: Driver) -> Geometry:
+def geometry_of(checkpoint: Checkpoint, rows: int, driver: Driver) -> Geometry:
     """Return the shape of an epoch over this number of rows on a device."""
-    options, config = first.options, driver.config
+    options, config = checkpoint.options, driver.config
     return Geometry.of(
         options.precision,
-        features=first.scaling.stored_features,
+        features=checkpoint.scaling.stored_features,
         rows=rows,
         batch=options.batch_size,
         rows_per_beat=config.rows_per_beat,
@@ -379,13 +379,13 @@ def _train_pass(
         _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
 
 
-def warn_if_saturated(run: TrainingResult) -> None:
+def warn_if_saturated(result: TrainingResult) -> None:
     """Warn of a training that clipped many values."""
-    last = run.checkpoint()
-    rows = run.geometry.rows * (last.epoch - run.first_epoch)
-    if run.saturations <= SATURATED * rows:
+    last = result.checkpoint()
+    rows = result.geometry.rows * (last.epoch - result.first_epoch)
+    if result.saturations <= SATURATED * rows:
         return
-    clipped = f"{run.saturations} values were clipped in {rows} rows read: scaled weights "
+    clipped = f"{result.saturations} values were clipped in {rows} rows read: scaled weights "
     if last.options.objective.margins:
         warn_user(
             f"{clipped}reached {WEIGHT_LIMIT:g}, and larger ones cannot be held: use a penalty, or limit outliers in X"

@@ -89,10 +89,10 @@ class Registers(wiring.Component):
                     allowed = Const(1) if name in self.ALWAYS_WRITABLE else ~self.locked
                     for word in range(register.words):
                         with m.Case(register.offset // 4 + word):
-                            part = value.word_select(word, min(32, register.bits))
-                            for low in range(0, len(part), 8):
+                            half = value.word_select(word, min(32, register.bits))
+                            for low in range(0, len(half), 8):
                                 with m.If(allowed & bus.wstrb[low // 8]):
-                                    m.d.sync += part[low : low + 8].eq(bus.wdata[low : low + 8])
+                                    m.d.sync += half[low : low + 8].eq(bus.wdata[low : low + 8])
 
     def _read(self, m):
         """The read channels."""
@@ -124,7 +124,7 @@ class Registers(wiring.Component):
         for name, entry in self._registers.items():
             for word in range(entry.words):
                 block, index = divmod(entry.offset // 4 + word, BLOCK_WORDS)
-                part = getattr(self, name).word_select(word, min(32, entry.bits))
+                half = getattr(self, name).word_select(word, min(32, entry.bits))
                 words = blocks.setdefault(block, [Const(0, 32)] * BLOCK_WORDS)
-                words[index] = Const(0, 32) if name == "control" else part
+                words[index] = Const(0, 32) if name == "control" else half
         return blocks

@@ -209,9 +209,7 @@ class BurstGenerator(wiring.Component):
             first_beats += self.level_chunks * config.chunk_beats
         m.d.comb += [base.first.address.eq(self.model), base.first.beats.eq(first_beats)]
         covered = [Signal(range(BURST_BEATS), name=f"covered_{i}") for i in (BASE, DRAW)]
-        credit_range = range(
-            -BURST_BEATS, config.fifo_beats - BURST_BEATS + 1
-        )  # negative: no room for a complete burst
+        credit_range = range(-BURST_BEATS, config.fifo_beats - BURST_BEATS + 1)  # negative: no room for a full burst
         credits = [Signal(credit_range, init=credit_range[-1], name=f"credits_{i}") for i in (BASE, DRAW)]
 
         is_draw = Signal()

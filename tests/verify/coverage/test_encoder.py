@@ -40,7 +40,9 @@ def test_runs_fill_bins(rig, seed):
 
 def test_a_wrong_word_is_a_failure(rig, seed, monkeypatch):
     """Every encoding is compared: with another reference each kind of run that compares fails."""
-    monkeypatch.setattr(EncodingCase, "regions", lambda case: [np.zeros(1)] * (case.encoding.base + len(case.numbers)))
+    monkeypatch.setattr(
+        EncodingCase, "regions", lambda case: [np.zeros(1)] * (case.encoding.writes_base + len(case.numbers))
+    )
     stimulus = EncoderStimulus(rig, declare(encoder_soak.CONFIG))
     for i in range(5):
         stimulus.run(seed + i)

@@ -78,7 +78,7 @@ def test_monitor_sees_bursts_and_page_ends(mischief: Mischief) -> None:
     assert monitor.read_lengths == (*[0] * 16, 4) == monitor.write_lengths
     assert (monitor.read_page_ends, monitor.write_page_ends) == (0, 1)
     assert not any(monitor.stalls.values())
-    assert monitor.error == Moment(0, 0, 0)
+    assert monitor.error_moment == Moment(0, 0, 0)
     group = declare(SMALL)
     sample_buses(group, monitor, SMALL)
     assert filled(group) == {"read burst: 16", "write burst: chunk", "burst ends at 4 KiB: write"}
@@ -92,10 +92,10 @@ def test_monitor_sees_each_channel_stall(mischief: Mischief, channel: str, seed:
 
 def test_monitor_keeps_the_first_error(mischief: Mischief) -> None:
     harness = copied(mischief(64), Disturbance(write_error_burst=1))
-    moment = harness.monitor.error
+    moment = harness.monitor.error_moment
     assert 2 <= moment.write_bursts <= 3
     harness.disturb(Disturbance(write_error_burst=0))
-    assert harness.monitor.error == moment
+    assert harness.monitor.error_moment == moment
 
 
 def test_monitor_knows_when_reset_came(mischief: Mischief) -> None:

@@ -13,7 +13,7 @@ CONFIG = AcceleratorConfig(max_features=512, row_buffer_beats=512, level_slots=1
 
 @pytest.mark.parametrize(
     ("bits", "features", "chunks", "room"),
-    [(1, 32, "one", "part"), (3, 65, "odd", "part"), (2, 481, "even", "full"), (3, 256, "even", "full")],
+    [(1, 32, "one", "partial"), (3, 65, "odd", "partial"), (2, 481, "even", "full"), (3, 256, "even", "full")],
 )
 def test_registers(bits: int, features: int, chunks: str, room: str) -> None:
     group = Covergroup()

@@ -40,7 +40,7 @@ def test_interrupted_at_any_cycle(rig, seed, happening):
     for i in range(RUNS // 2):
         case, timing = EncodingCase.random(rng, seed + i, rig.config), rig.timing(rng)
         encoding, device = case.encoding, rig.rtl[timing]
-        cycles = predict_encoding(encoding.geometry, encoding.value_type, encoding.base, len(case.numbers)).least
+        cycles = predict_encoding(encoding.geometry, encoding.value_type, encoding.writes_base, len(case.numbers)).least
         moment = int(rng.choice((rng.integers(cycles), rng.integers(40))))
         device.disturb(random_stalls(rng))
         free = device.free_bytes
@@ -63,7 +63,7 @@ def test_error_response(rig, seed, side):
     for i in range(RUNS // 2):
         case, timing = EncodingCase.random(rng, seed + i, rig.config), rig.timing(rng)
         geometry, device = case.encoding.geometry, rig.rtl[timing]
-        words = geometry.base_words if case.encoding.base else geometry.draw_words
+        words = geometry.base_words if case.encoding.writes_base else geometry.draw_words
         bursts = (case.encoding.source_words if side == "read" else words) // BURST_BEATS
         error = ("slave", "decode")[rng.integers(2)]
         failing = {f"{side}_error_burst": int(rng.integers(bursts + 1)), "error": error}

@@ -50,7 +50,9 @@ def predicted(encoding: Encoding, sets_at_a_time: int) -> int:
         encoding.with_sets(range(first, min(first + sets_at_a_time, len(encoding.seeds))))
         for first in range(0, len(encoding.seeds), sets_at_a_time)
     ]
-    return sum(predict_encoding(each.geometry, each.value_type, each.base, len(each.seeds)).least for each in starts)
+    return sum(
+        predict_encoding(each.geometry, each.value_type, each.writes_base, len(each.seeds)).least for each in starts
+    )
 
 
 def bandwidth(device: RtlDevice, config: AcceleratorConfig) -> list[list[str]]:

@@ -42,13 +42,13 @@ def trained(config: AcceleratorConfig, X: np.ndarray, y: np.ndarray) -> tuple[np
         return model.fit(X, y).coef_, model.run_
 
 
-def table(host: TrainingResult, device: TrainingResult) -> list[list[str]]:
+def table(host: TrainingResult, accelerated: TrainingResult) -> list[list[str]]:
     """Return a line for each phase, and one for all."""
     cells = [["phase", "host encodes: seconds", "cycles", "device encodes: seconds", "cycles"]]
     total = [0.0, 0, 0.0, 0]
     for phase in PHASES:
         line: list[float] = []
-        for run in (host, device):
+        for run in (host, accelerated):
             cycles = {"encode": run.encoding_cycles, "train": run.cycles}.get(phase, 0)
             seconds = cycles / CLOCK_MHZ / 1e6 if cycles else run.phases[phase]
             line += [seconds, cycles]

@@ -52,12 +52,12 @@ Shape = tuple[int, int, int]  # features, stored bits, batch
 Row = tuple[str, ...]  # of a table
 
 
-def geometry_of(shape: Shape, rows_per_beat: int = 1, beats: int = BEATS, table: bool = False) -> Geometry:
+def geometry_of(shape: Shape, rows_per_beat: int = 1, beats: int = BEATS, table_lanes: bool = False) -> Geometry:
     """Return an epoch of about `beats` beats at 64 bits: double sampling, or full precision with 32 bits."""
     features, bits, batch = shape
     draws = bits < 32
     base_digits, half = divmod(bits - DIGIT_BITS * draws, DIGIT_BITS)
-    geometry = Geometry(features, 1, base_digits, draws, batch, half_digit=half == 1, codebook=table)
+    geometry = Geometry(features, 1, base_digits, draws, batch, half_digit=half == 1, codebook=table_lanes)
     batches = -(-max(beats // geometry.row_words, LEAST_ROWS) // batch)
     return dataclasses.replace(geometry, rows=batches * batch, rows_per_beat=rows_per_beat)
 
@@ -111,11 +111,11 @@ def why_slow(geometry: Geometry, staleness: int) -> str:
 
 
 def efficiency_rows(
-    device: RtlDevice, shapes: Sequence[Shape], staleness: int, timing: MemoryTiming, table: bool = False
+    device: RtlDevice, shapes: Sequence[Shape], staleness: int, timing: MemoryTiming, table_lanes: bool = False
 ) -> Iterator[Row]:
-    """Return a row of the table for each shape; `table`: with table lanes."""
+    """Return a row of the table for each shape; `table_lanes`: with table lanes."""
     for shape in shapes:
-        geometry = geometry_of(shape, table=table)
+        geometry = geometry_of(shape, table_lanes=table_lanes)
         cycles = measured_cycles(device, geometry, staleness, timing)
         efficiency = geometry.layout_bound / cycles
         yield (

@@ -135,7 +135,7 @@ class EncoderStimulus:
         happening = ("abort", "reset")[rng.integers(2)]
         phases: list[str | None] = []
         started = case.encoding.with_sets(range(min(len(case.numbers), self._rig.config.encoder)))
-        cycles = predict_encoding(started.geometry, started.value_type, started.base, len(started.seeds)).least
+        cycles = predict_encoding(started.geometry, started.value_type, started.writes_base, len(started.seeds)).least
         wait = int(rng.integers(cycles)) if rng.integers(2) else max(0, cycles - int(rng.integers(80)))
 
         def interrupt(device: WatchedDevice) -> None:
@@ -163,7 +163,7 @@ class EncoderStimulus:
     def _failed(self, rng: Random, case: EncodingCase, timing: MemoryTiming) -> str:
         encoding = case.encoding
         side, error = ("read", "write")[rng.integers(2)], ("slave", "decode")[rng.integers(2)]
-        words = encoding.geometry.base_words if encoding.base else encoding.geometry.draw_words
+        words = encoding.geometry.base_words if encoding.writes_base else encoding.geometry.draw_words
         bursts = (encoding.source_words if side == "read" else words) // BURST_BEATS
         which: dict[str, Any] = {f"{side}_error_burst": int(rng.integers(bursts + 1)), "error": error}
         device = self._device(timing)
@@ -190,7 +190,7 @@ class EncoderStimulus:
             self._group.hit("end", ErrorCode.CONFIGURATION.name)
         return ""
 
-    # --- parts of these
+    # --- helpers
     def _device(self, timing: MemoryTiming) -> WatchedDevice:
         device = self._rig.rtl[timing]
         assert isinstance(device, WatchedDevice)
@@ -212,7 +212,7 @@ def sample(group: Covergroup, case: EncodingCase, config: AcceleratorConfig) -> 
     """Sample an encoding that was found equal to the reference."""
     encoding, kind = case.encoding, case.encoding.value_type.name
     geometry, sets = encoding.geometry, len(encoding.seeds)
-    group.hit("values, regions", kind, REGIONS[0 if not sets else 1 if encoding.base else 2])
+    group.hit("values, regions", kind, REGIONS[0 if not sets else 1 if encoding.writes_base else 2])
     group.hit("base digits", geometry.base_digits)
     for first in range(0, max(sets, 1), config.encoder):
         group.hit("draw sets of a start", min(config.encoder, sets - first))

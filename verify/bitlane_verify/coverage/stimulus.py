@@ -175,7 +175,7 @@ class Stimulus:
         code = self._run(job, device, dataclasses.replace(stalls, error=error, **which))
         if code == expected:
             self._group.hit("end", code.name)
-            phase = device.phases(job).phase(device.monitor.error)
+            phase = device.phases(job).phase(device.monitor.error_moment)
             if side == "write" or phase != "draining":
                 self._group.hit("error, phase", code.name, phase)
         elif code != ErrorCode.NONE:
@@ -225,7 +225,7 @@ class Stimulus:
                 self._group.hit("registers", name)
         return "; ".join([*problems, *([wrong] if wrong else [])])
 
-    # --- parts of these
+    # --- helpers
     def _compare(self, job: Job, variant: Variant, disturbance: Disturbance, sample: bool = True) -> str:
         """Compare a run with the reference, and sample it when they are equal."""
         with reference_events(job.state.settings, self._config.rows_per_beat) as events:

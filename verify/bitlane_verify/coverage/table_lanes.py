@@ -11,7 +11,7 @@ from .covergroup import Covergroup, crossed
 from .reference_events import DRAWS, POSITIONS, position
 
 CLIPPED = ("c_1", "c_2")
-ROOM = ("full", "part")
+ROOM = ("full", "partial")
 CHUNK_COUNTS = ("one", "odd", "even")  # a word of half digits serves two chunks
 
 
@@ -31,9 +31,9 @@ def declare(group: Covergroup, config: AcceleratorConfig) -> None:
     group.declare("interval of a sample", ("no width", "some width", "full range"))
     group.cross("interval, width, samples", ("no", "some"), ("none", "some"))
     intervals = [
-        (bits, place)
+        (bits, level)
         for bits in CODEBOOK_BITS
-        for place in dict.fromkeys(position(number, 1 << bits) for number in range(1 << bits))
+        for level in dict.fromkeys(position(number, 1 << bits) for number in range(1 << bits))
     ]
     group.declare("base bits, interval, draws", (crossed(*each, draws) for each, draws in product(intervals, DRAWS)))
     group.cross("base bits, codebook of a chunk", CODEBOOK_BITS, POSITIONS)

@@ -31,7 +31,7 @@ class RunPhases:
 
     Attributes
     ----------
-    start : Moment
+    begin : Moment
         When the run was started.
     load_beats : int
         Read beats of the models and codebooks.
@@ -41,7 +41,7 @@ class RunPhases:
         Bursts that the run writes.
     """
 
-    start: Moment
+    begin: Moment
     load_beats: int
     trace: int
     write_bursts: int
@@ -54,9 +54,9 @@ class RunPhases:
         """
         if moment.sending is not None:
             return "storing" if moment.sending < self.trace else "record"
-        if moment.write_bursts - self.start.write_bursts >= self.write_bursts:
+        if moment.write_bursts - self.begin.write_bursts >= self.write_bursts:
             return "draining"
-        return "loading" if moment.base_beats - self.start.base_beats < self.load_beats else "training"
+        return "loading" if moment.base_beats - self.begin.base_beats < self.load_beats else "training"
 
 
 class WatchedDevice(RtlDevice):

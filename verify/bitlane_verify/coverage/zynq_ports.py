@@ -174,7 +174,7 @@ class ZynqStimulus:
         wrong = self._rig.run(self._job(rng))[1]
         return f"the next run: {'; '.join(wrong)}" if wrong else ""
 
-    # --- parts of these
+    # --- helpers
     def _job(self, rng: Random) -> Job:
         rows = 12 * self._rig.config.rows_per_beat
         job = random_job(rng, self._rig.config, features=200, rows=rows, epochs=3)

@@ -114,13 +114,13 @@ class EncodingCase:
         """Return base region and draw regions as the host's encoder makes them."""
         geometry = self.encoding.geometry
         draws = self.encoder.draws(geometry, 0, self.numbers) if self.numbers else []
-        return [self.encoder.base(geometry, 0)] * self.encoding.base + [*draws]
+        return [self.encoder.base(geometry, 0)] * self.encoding.writes_base + [*draws]
 
 
 def encoded(device: Device, encoding: Encoding, source: Words) -> tuple[list[Words], list[Counters]]:
     """Return base region and draw regions that a device writes, and the counters of each start."""
     geometry, apart = encoding.geometry, region_words(encoding.geometry.draw_words)
-    with SampleBuffers(device, geometry.base_words * encoding.base, apart * len(encoding.seeds)) as samples:
+    with SampleBuffers(device, geometry.base_words * encoding.writes_base, apart * len(encoding.seeds)) as samples:
         buffer = device.allocate(encoding.source_words * WORD_BYTES)
         try:
             buffer.array[: len(source)] = source
@@ -171,17 +171,17 @@ class EncoderRig:
     ----------
     config : AcceleratorConfig
         The build.
-    device : callable
-        `device(config, capacity_bytes, timing)` opens the RTL.
+    open_device : callable
+        `open_device(config, capacity_bytes, timing)` opens the RTL.
     """
 
     def __init__(
         self,
         config: AcceleratorConfig,
-        device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = RtlDevice,
+        open_device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = RtlDevice,
     ):
         self.config = config
-        self.rtl = {timing: device(config, CAPACITY, timing) for timing in TIMINGS}
+        self.rtl = {timing: open_device(config, CAPACITY, timing) for timing in TIMINGS}
         self.emulator = EmulatorDevice(config, CAPACITY)
 
     def run(self, seed: int) -> EncodingRun:
@@ -222,7 +222,7 @@ class EncoderRig:
             first = i * self.config.encoder
             step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
             sets = len(step.seeds)
-            expected = predict_encoding(step.geometry, step.value_type, step.base, sets, timing)
+            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, sets, timing)
             if not expected.least <= counted.cycles <= expected.most:
                 wrong.append(f"start {i}: {counted.cycles} cycles, predicted {expected.least} to {expected.most}")
             if counted.beats != step.source_words:

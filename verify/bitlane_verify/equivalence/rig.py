@@ -58,8 +58,8 @@ class EquivalenceRig:
         Size of each device's memory.
     timings : sequence of MemoryTiming
         The memories of each build.
-    device : callable
-        `device(config, capacity_bytes, timing)` opens the RTL.
+    open_device : callable
+        `open_device(config, capacity_bytes, timing)` opens the RTL.
 
     Attributes
     ----------
@@ -72,10 +72,12 @@ class EquivalenceRig:
         configs: Sequence[AcceleratorConfig] = CONFIGS,
         capacity_bytes: int = CAPACITY,
         timings: Sequence[MemoryTiming] = TIMINGS,
-        device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = rtl_device,
+        open_device: Callable[[AcceleratorConfig, int, MemoryTiming], RtlDevice] = rtl_device,
     ):
         self.rtl = {
-            Variant(config, timing): device(config, capacity_bytes, timing) for config in configs for timing in timings
+            Variant(config, timing): open_device(config, capacity_bytes, timing)
+            for config in configs
+            for timing in timings
         }
         self.emulators = {config: EmulatorDevice(config, capacity_bytes) for config in configs}
 

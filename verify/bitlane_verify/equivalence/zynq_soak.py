@@ -58,7 +58,7 @@ class ZynqRig:
         got = Driver(self.rtl).run(job)
         return got, difference(got, Driver(self.reference).run(job))
 
-    def run_after_reset(self, chosen: Random, first: Job, job: Job, disturbance: Disturbance) -> list[str]:
+    def run_after_reset(self, chosen: Random, earlier: Job, job: Job, disturbance: Disturbance) -> list[str]:
         """Reset the logic in a random cycle of a run, while the ports go on, and run another job at once.
 
         The next run gets other memory, because words that a port has taken before the reset still come. On a board a
@@ -68,7 +68,7 @@ class ZynqRig:
         ----------
         chosen : numpy Generator
             Chooses the cycle: within twice the predicted length, because of the stalls.
-        first, job : Job
+        earlier, job : Job
             The run that is cut short, and the next one.
         disturbance : Disturbance
             Of both.
@@ -79,9 +79,9 @@ class ZynqRig:
             The differences of the second run from the reference, or an error that is not the reset's.
         """
         self.rtl.disturb(replace(disturbance, outlives_reset=True))
-        cycles = predict(first.geometry, first.epochs, first.snapshots, first.state.settings.staleness).cycles
+        cycles = predict(earlier.geometry, earlier.epochs, earlier.snapshots, earlier.state.settings.staleness).cycles
         try:
-            Driver(Interrupted(self.rtl, int(chosen.integers(2 * cycles)), "reset")).run(first)
+            Driver(Interrupted(self.rtl, int(chosen.integers(2 * cycles)), "reset")).run(earlier)
         except DeviceError as error:  # the driver finds no run any more
             if error.code:
                 return [f"the run with the reset: {error}"]

@@ -299,7 +299,7 @@ PROOFS = (
         register_slice,
         12,
     ),
-    Proof("burst_downsizer", "two legal parts of each burst, each once, none late", BurstDownsizer, burst_downsizer, 8),
+    Proof("burst_downsizer", "two legal halves of each burst, once each, not late", BurstDownsizer, burst_downsizer, 8),
     Proof("beat_downsizer", "two words of each beat, in order, the last one marked", BeatDownsizer, beat_downsizer, 8),
     Proof("word_upsizer", "two words in each beat, in order, with the worse response", WordUpsizer, word_upsizer, 8),
     Proof("burst_upsizer", "the beats of each burst from the right port, in order", BurstUpsizer, burst_upsizer, 12),

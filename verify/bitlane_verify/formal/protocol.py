@@ -19,7 +19,7 @@ PAGE_BYTES = 4096  # no burst crosses a page
 
 def offered(harness: ProofHarness, valid: ValueLike, ready: ValueLike, *payload: ValueLike) -> Any:
     """Return 1 if valid and payload are those of the previous cycle, unless that offer was taken or there was none."""
-    raw = Cat(*(Value.cast(part) for part in payload))
+    raw = Cat(*(Value.cast(member) for member in payload))
     refused = harness.past(Value.cast(valid) & ~Value.cast(ready))
     return implies(refused, Value.cast(valid) & same(raw, harness.past(raw)))
 

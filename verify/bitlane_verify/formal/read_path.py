@@ -88,7 +88,7 @@ class ReaderState:
 
     Attributes
     ----------
-    requests : Requests
+    bursts : Requests
         Requests of its burst generator.
     in_flight : InFlight
         Outstanding reads of its port.
@@ -98,7 +98,7 @@ class ReaderState:
         Beats of the burst that is offered.
     """
 
-    requests: Requests
+    bursts: Requests
     in_flight: InFlight
     levels: list[Any]
     pending: Any
@@ -169,7 +169,7 @@ def reader_live(harness: ProofHarness) -> None:
         *(beats.ready == (wants[i] & beats.valid) for i, beats in enumerate(block.beats)),
         ~wants.all(),
         implies(wanted_before.any() & ~harness.past(any_taken), wants == wanted_before),
-        *(implies(wants[i], state.requests.named[i] != 0) for i in (0, 1)),
+        *(implies(wants[i], state.bursts.named[i] != 0) for i in (0, 1)),
     )
     axi = block.axi
     in_flight_beats = state.in_flight.beats[0] + state.in_flight.beats[1]
@@ -182,7 +182,7 @@ def reader_live(harness: ProofHarness) -> None:
     arrived = state.levels[0] + state.levels[1]  # beats that cannot come first any more
     since = arrived * 2 * FAIR
     harness.always(
-        *(named <= CONFIG.fifo_beats for named in state.requests.named),
+        *(named <= CONFIG.fifo_beats for named in state.bursts.named),
         implies(waits, waited <= most * 2 * FAIR),
         # invariants: a beat arrives every 2 * FAIR cycles; all beats that can arrive are requested or have room
         implies(waits & ~here & (in_flight_beats == 0), waited <= since + refused_for),

@@ -60,8 +60,8 @@ def registers(harness: ProofHarness) -> None:
         stored = Const(0, len(value)) if name == "control" else harness.past(value)
         for low in range(0, len(value), 8):
             written = selected & strobes[low // 8]
-            part = slice(low, low + 8)
-            harness.always(same(value[part], Mux(written, data[part][: len(value[part])], stored[part])))
+            byte = slice(low, low + 8)
+            harness.always(same(value[byte], Mux(written, data[byte][: len(value[byte])], stored[byte])))
     harness.always(implies(read & unknown, bus.rdata == 0))
     harness.cover(bus.bvalid & bus.bready & harness.ever(wrote & locked))
     harness.cover(bus.rvalid & (bus.rdata == 0x12345678) & harness.ever(wrote))

@@ -105,9 +105,9 @@ def place_xc7(config: AcceleratorConfig, folder: Path) -> float:
     return place_and_route(XC7Z020, tools, folder, SEED, pins, GOAL_MHZ).fmax_mhz
 
 
-def frequency(log: str) -> float:
+def frequency(output: str) -> float:
     """Return the last maximum frequency in a log of nextpnr."""
-    frequencies = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", log)
+    frequencies = re.findall(r"Max frequency for clock\s+'[^']*': ([0-9.]+) MHz", output)
     if not frequencies:
         raise BitlaneError("the log of nextpnr has no maximum frequency")
     return float(frequencies[-1])

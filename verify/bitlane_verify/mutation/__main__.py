@@ -126,7 +126,7 @@ def choose(
     of_modules: dict[str, list[Mutant]],
     equivalent: list[tuple[Mutant, str]],
 ) -> Choice:
-    """Return what the command line asks for, of the mutants found in modules with these texts but equivalent ones.
+    """Return what the command line asks for, of the mutants of modules with these texts but equivalent ones.
 
     The last run is that in the log.
     """

@@ -78,7 +78,7 @@ class Build:
 
     @property
     def has_processor(self) -> bool:
-        """Whether the processing system is a part of it, which simulators leave out."""
+        """Whether the processing system is in it, which simulators leave out."""
         return self.zynq and self.width <= 128
 
     @property

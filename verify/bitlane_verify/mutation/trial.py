@@ -50,7 +50,7 @@ class MutantVerdict:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a trial.
+    """A stage of a trial.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ def run_tests(
     try:
         code = pytest.main([*options, "--rootdir", str(root), *(str(root / test) for test in tests)], plugins=[watch])
     finally:
-        resource.setrlimit(resource.RLIMIT_CPU, limit)  # in place of that of the last test
+        resource.setrlimit(resource.RLIMIT_CPU, limit)  # instead of the limit of the last test
     if code != pytest.ExitCode.OK and not watch.failed:
         watch.failed = f"pytest: {code.name if isinstance(code, pytest.ExitCode) else code}"
     return TestRun(watch.failed, watch.error, dict(watch.seconds))

@@ -23,7 +23,7 @@ BUILD_SECONDS = 30.0  # of this process, for a simulator that is not in the cach
 
 def is_hardware(module: str) -> bool:
     """Return whether a module of the package, such as "datapath/dot", describes hardware."""
-    return not any(part in NOT_HARDWARE for part in module.split("/"))
+    return not any(folder in NOT_HARDWARE for folder in module.split("/"))
 
 
 def unit_tests(sandbox: Sandbox) -> dict[str, list[str]]:
@@ -159,12 +159,12 @@ class TrialPlan:
         plan = cls(sandbox, tests, {}, {}, {}, {})
         files = sorted(set().union(*tests.values()))
         with ThreadPoolExecutor(processes) as pool:
-            whole = [
+            complete = [
                 pool.submit(baseline, sandbox, [*build.tests], plan.reference(build).write, build.keyword)
                 for build in BUILDS
             ]
             units = [pool.submit(baseline, sandbox, [test]) for test in files]
-            for build, run in zip(BUILDS, whole, strict=True):
+            for build, run in zip(BUILDS, complete, strict=True):
                 used, _ = run.result()
                 plan.system_seconds[build] = BUILD_SECONDS + used
                 on_time(build.name, used)

@@ -32,7 +32,7 @@ class Bit:
     frame: int
     word: int
     bit: int
-    value: bool
+    is_set: bool
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SegmentBit:
     bus: str
     frame: int
     bit: int
-    value: bool
+    is_set: bool
 
 
 class Database:
@@ -154,4 +154,4 @@ def _segment_bit(bus: str, text: str, file: Path) -> SegmentBit:
 def _bit_at(bit: SegmentBit, block: dict[str, Any]) -> Bit:
     """Return the bit of a tile in this block; a tile with an alias starts inside the features of the other type."""
     first = block["offset"] - block.get("alias", {}).get("start_offset", 0)
-    return Bit(int(block["baseaddr"], 16) + bit.frame, first + bit.bit // WORD_BITS, bit.bit % WORD_BITS, bit.value)
+    return Bit(int(block["baseaddr"], 16) + bit.frame, first + bit.bit // WORD_BITS, bit.bit % WORD_BITS, bit.is_set)

@@ -159,7 +159,7 @@ def parameters_of(cells: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str,
     }
 
 
-def routed(report: Mapping[str, Any], log: str, period_ns: float, slowest: str) -> Routed:
+def routed(report: Mapping[str, Any], output: str, period_ns: float, slowest: str) -> Routed:
     """Return the timing from nextpnr's report and log and `slowest_path`. Raises BitlaneError without any path."""
     if not report["fmax"]:
         raise BitlaneError(
@@ -167,7 +167,7 @@ def routed(report: Mapping[str, Any], log: str, period_ns: float, slowest: str) 
         )
     slice_mhz = min(clock["achieved"] for clock in report["fmax"].values())
     block_mhz = round(1000 / period_ns, 2) if period_ns else None
-    hold_violations = int([0, *HOLD.findall(log)][-1])
+    hold_violations = int([0, *HOLD.findall(output)][-1])
     return Routed(round(slice_mhz, 2), block_mhz, slowest, hold_violations, slice_path(report))
 
 
@@ -194,12 +194,12 @@ def pack(design: str, chip: Chip, tools: BitstreamTools, folder: Path) -> Databa
     database = Database(tools.database, chip.part)
     frames = assemble(parse((folder / "top.fasm").read_text(), "top.fasm"), database)
     (folder / "top.frm").write_text(to_frm(frames))
-    part = [f"--part_file={database.part_file}"]
+    part_options = [f"--part_file={database.part_file}"]
     files = ["--frm_file=top.frm", "--output_file=top.bit"]
-    run([tools.frames2bit, *part, f"--part_name={chip.part}", *files], directory=folder)
+    run([tools.frames2bit, *part_options, f"--part_name={chip.part}", *files], directory=folder)
     bitstream = folder / "top.bit"
     bitstream.write_bytes(with_header(bitstream.read_bytes(), design, chip.part))
-    run([tools.bitread, *part, "-o", "back.txt", "top.bit"], directory=folder)
+    run([tools.bitread, *part_options, "-o", "back.txt", "top.bit"], directory=folder)
     if other := difference(frames, from_bitread((folder / "back.txt").read_text())):
         raise BitlaneError(f"the bitstream differs from the routed design: {other}")
     return database

@@ -24,15 +24,15 @@ def assemble(features: Iterable[Feature], database: Database) -> Frames:
     for feature in (*features, *database.required()):
         for bit in database.bits(feature):
             before, owner = owners.setdefault((bit.frame, bit.word, bit.bit), (bit, feature))
-            if before.value != bit.value:
+            if before.is_set != bit.is_set:
                 raise BitlaneError(_conflict(feature, owner, bit))
             words = frames.setdefault(bit.frame, [0] * FRAME_WORDS)
-            words[bit.word] |= bit.value << bit.bit
+            words[bit.word] |= bit.is_set << bit.bit
     return frames
 
 
 def _conflict(feature: Feature, other: Feature, bit: Bit) -> str:
-    does, did = ("sets", "clears") if bit.value else ("clears", "sets")
+    does, did = ("sets", "clears") if bit.is_set else ("clears", "sets")
     return (
         f"{feature.location}: feature {feature.name} of tile {feature.tile} {does} bit {bit.bit} of word {bit.word} "
         f"of frame 0x{bit.frame:08X}, which {other.name} of {other.tile} ({other.location}) {did}"

@@ -86,8 +86,8 @@ def install(accept: bool = False) -> Path:
 
 def _fetched(folder: Path) -> list[Path]:
     """Return the packages and dependencies that apt selects for an empty machine."""
-    for part in ("state/lists/partial", "cache/archives/partial"):
-        (folder / part).mkdir(parents=True)
+    for below in ("state/lists/partial", "cache/archives/partial"):
+        (folder / below).mkdir(parents=True)
     (folder / "status").touch()
     (folder / "sources.list").write_text(SUITE.format(keyring=KEYRING))
     (folder / "apt.conf").write_text(SETTINGS.format(folder=folder))

@@ -26,7 +26,7 @@ NAME = "nextpnr-himbaechel"
 NEEDED = ("cmake", "make", "g++", "patch")
 LIBRARIES = (
     "libboost-dev",
-    *(f"libboost-{part}-dev" for part in ("iostreams", "program-options", "thread")),
+    *(f"libboost-{library}-dev" for library in ("iostreams", "program-options", "thread")),
     "libeigen3-dev",
 )
 PACKAGES = " ".join((*NEEDED, *LIBRARIES))

@@ -40,7 +40,7 @@ def row(run: EncodingRun) -> list[str]:
         encoding.value_type.name.lower(),
         SAMPLING[geometry.draws],
         *map(str, (geometry.stored_bits, geometry.features, geometry.rows)),
-        "yes" if encoding.base else "no",
+        "yes" if encoding.writes_base else "no",
         str(len(encoding.seeds)),
         "random" if run.disturbed else "none",
         run.wrong or "equal",

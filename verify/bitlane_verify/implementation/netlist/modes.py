@@ -49,7 +49,7 @@ def missing_encoder_modes(encodings: Iterable[Encoding], config: AcceleratorConf
     wanted |= {"draws without base", f"{config.encoder} draw sets at a time"}
     for encoding in encodings:
         wanted -= {f"values {encoding.value_type.name}", f"{SAMPLING[encoding.geometry.draws]} sampling"}
-        if not encoding.base:
+        if not encoding.writes_base:
             wanted -= {"draws without base"}
         if len(encoding.seeds) >= config.encoder:
             wanted -= {f"{config.encoder} draw sets at a time"}
