@@ -17,7 +17,7 @@ import numpy as np
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.rounds import worker_name
@@ -25,7 +25,7 @@ from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
 
-SPEC = ShardSpec((Block(1, SGD(1.0)),), matrices={"rows": MatrixSpec((1,), SGD(1.0))})
+SPEC = ShardSpec((ParameterBlock(1, SGD(1.0)),), matrices={"rows": MatrixSpec((1,), SGD(1.0))})
 ROWS, BATCH_ROWS, EPOCHS = 3000, 10, 1000
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from tests.helpers.sparse_servers import ServerProcess, StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.spec import ShardSpec
 
-BLOCKS = (Block(3, AdaGrad(), 0.05), Block(1, SGD(0.1)))
+BLOCKS = (ParameterBlock(3, AdaGrad(), 0.05), ParameterBlock(1, SGD(0.1)))
 KEYS = np.arange(5000, dtype=np.uint64)
 CHECKPOINT = 36 * len(KEYS)  # bytes, at least
 FREE = 1 << 20  # of the log, before the disk is full

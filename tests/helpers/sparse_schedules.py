@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.partition import Partition
@@ -32,7 +32,7 @@ from bitlane.sparse.servers.training import RemoteRead
 from bitlane.sparse.workers.view import OwnStep, View
 
 WORKERS, SERVERS = 4, 2  # at most
-BLOCKS = (Block(WORKERS, SGD(1.0)),)
+BLOCKS = (ParameterBlock(WORKERS, SGD(1.0)),)
 MATRIX = MatrixSpec((WORKERS,), SGD(1.0))
 
 

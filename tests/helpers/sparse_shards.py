@@ -176,4 +176,4 @@ def expect_partial(found, servers, keys, missing: set[int], version: int = 1) ->
     wanted[gone] = 0
     assert set(found.missing) == missing
     assert found.weights.tobytes() == wanted.tobytes()
-    assert np.array_equal(found.found, np.isin(keys, servers.keys) & ~gone)
+    assert np.array_equal(found.known, np.isin(keys, servers.keys) & ~gone)

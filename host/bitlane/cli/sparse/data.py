@@ -332,7 +332,7 @@ def test_split(settings: Settings) -> FileSource | None:
     files = open_files(settings, settings["paths"]).files
     if not all(file.format == "npz" and "X_test" in _array_names(file) for file in files):
         return None
-    return open_files(settings, settings["paths"], part="test")
+    return open_files(settings, settings["paths"], split="test")
 
 
 def _array_names(file: DataFile) -> list[str]:

@@ -169,8 +169,4 @@ def _optimizer(
     optimizer = replace(optimizer, **penalties)
     if rate is None:
         return optimizer
-    return (
-        replace(optimizer, alpha=rate)
-        if isinstance(optimizer, optimizers.FTRL)
-        else replace(optimizer, learning_rate=rate)
-    )
+    return replace(optimizer, **{"alpha" if isinstance(optimizer, optimizers.FTRL) else "learning_rate": rate})

@@ -97,7 +97,7 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
     """Return the registry; with ``--shards``, one whose versions processes load that are started here."""
     from bitlane.sparse.registry.registry import ModelRegistry
     from bitlane.sparse.serving.shards.fan_out import FrontOptions
-    from bitlane.sparse.serving.shards.placement import Placement, RayPlace, sharded
+    from bitlane.sparse.serving.shards.placement import Placement, RayAddress, sharded
 
     given = {name for name in _OF_SHARDS if getattr(arguments, name) is not None}
     if arguments.shards is None:
@@ -113,7 +113,7 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
         arguments.shards,
         arguments.replicas or 1,
         cache=arguments.cache,
-        ray=RayPlace(arguments.ray_address, files) if arguments.placement == "ray" else None,
+        ray=RayAddress(arguments.ray_address, files) if arguments.placement == "ray" else None,
     )
     options = {field: getattr(arguments, name) for name, field in _OF_FRONT.items() if name in given}
     return sharded(placement, FrontOptions(**options))

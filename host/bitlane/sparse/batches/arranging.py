@@ -15,6 +15,8 @@ from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import close
 from bitlane.support.jit import machine_code
 
+Features = tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.float32], NDArray[np.int64]]
+
 _FILES, _ROWS = 0, 1  # streams of random numbers
 _TOUCHED = 64  # rows
 _ONE = np.uint64(1)
@@ -35,55 +37,55 @@ def split_start(start: int, group_rows: int) -> tuple[int, int]:
 
 
 def arranged(
-    parts: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
+    chunks: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
 ) -> Generator[Batch, None, None]:
-    """Yield parts of any size as batches: shuffled within groups, and cut where an uninterrupted epoch is cut.
+    """Yield chunks of any size as batches: shuffled within groups, and cut where an uninterrupted epoch is cut.
 
     Parameters
     ----------
-    parts : iterator of Batch
+    chunks : iterator of Batch
         The rows from ``start[0]`` on.
     options : ReadOptions
     epoch : int
     start : tuple of int
-        First row of the parts, and rows of the first group that are skipped.
+        First row of the chunks, and rows of the first group that are skipped.
     """
     first, inner = start
     if options.shuffle_rows:
-        parts = _shuffled(parts, options, epoch, (first // options.shuffle_rows, inner))
+        chunks = _shuffled(chunks, options, epoch, (first // options.shuffle_rows, inner))
     room = options.batch_rows - (first + inner) % options.batch_rows
     try:
-        yield from _cut(parts, options.batch_rows, room)
+        yield from _cut(chunks, options.batch_rows, room)
     finally:
-        close(parts)
+        close(chunks)
 
 
 def _shuffled(
-    parts: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
+    chunks: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
 ) -> Generator[Batch, None, None]:
     number, inner = start
     try:
-        for group in _cut(parts, options.shuffle_rows, options.shuffle_rows):
+        for group in _cut(chunks, options.shuffle_rows, options.shuffle_rows):
             order = np.random.default_rng((options.seed, epoch, _ROWS, number)).permutation(group.rows)[inner:]
             for first in range(0, len(order), options.batch_rows):
                 yield take(group, order[first : first + options.batch_rows])
             number, inner = number + 1, 0
     finally:
-        close(parts)
+        close(chunks)
 
 
-def _cut(parts: Iterator[Batch], rows: int, room: int) -> Generator[Batch, None, None]:
-    """Yield parts of any size as batches of `rows` rows; the first has `room` rows, the last what is left."""
+def _cut(chunks: Iterator[Batch], rows: int, room: int) -> Generator[Batch, None, None]:
+    """Yield chunks of any size as batches of `rows` rows; the first has `room` rows, the last what is left."""
     held: list[Batch] = []
-    for part in parts:
+    for chunk in chunks:
         at = 0
-        while part.rows - at >= room:
-            held.append(part.slice(at, at + room))
+        while chunk.rows - at >= room:
+            held.append(chunk.slice(at, at + room))
             yield Batch.concatenate(held)
             held, at, room = [], at + room, rows
-        if at < part.rows:
-            held.append(part.slice(at, part.rows))
-            room -= part.rows - at
+        if at < chunk.rows:
+            held.append(chunk.slice(at, chunk.rows))
+            room -= chunk.rows - at
     if held:
         yield Batch.concatenate(held)
 
@@ -99,7 +101,7 @@ def take(batch: Batch, order: NDArray[np.int64]) -> Batch:
     return Batch(keys, fields, values, offsets, batch.labels[order], times)
 
 
-def _gather_rows(source: Any, order: Any, target: Any) -> int:
+def _gather_rows(source: Features, order: NDArray[np.int64], target: Features) -> int:
     """Copy rows; groups of them are touched first, so that the memory fetches their lines side by side."""
     keys, fields, values, offsets = source
     taken_keys, taken_fields, taken_values, ends = target

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import LARGEST_FIELD, Place, check_finite, check_labels
+from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, check_finite, check_labels
 
-PARTS = ("train", "test")
+SPLITS = ("train", "test")
 
 
 def batch_of_arrays(
     arrays: Mapping[str, Any],
     *,
-    part: str = "train",
+    split: str = "train",
     task: str = "classification",
     max_fields: int | None = None,
-    place: Place,
+    location: RowLocation,
 ) -> Batch:
     """Return the arrays of an npz file as a batch.
 
@@ -33,13 +33,13 @@ def batch_of_arrays(
         Sparse: ``keys``, ``offsets``, ``labels`` and, if there are, ``fields``, ``values`` and ``times``. Dense:
         ``X_train`` and ``y_train``, ``X_test`` and ``y_test``: an entry that is not 0 is a feature whose key is its
         column, in field 0.
-    part : {"train", "test"}, default="train"
+    split : {"train", "test"}, default="train"
         Of the dense arrays.
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `check_labels`.
     max_fields : int, optional
         Fields must be below it.
-    place : Place
+    location : RowLocation
 
     Returns
     -------
@@ -51,15 +51,15 @@ def batch_of_arrays(
         Arrays are missing, or do not fit.
     """
     if "keys" in arrays:
-        if part != "train":
-            raise DataError(f"{place.file}: a sparse file has no part {part!r}; split it by rows")
-        return _sparse(arrays, task, max_fields, place)
-    return _dense(arrays, part, task, place)
+        if split != "train":
+            raise DataError(f"{location.file}: a sparse file has no split {split!r}; split it by rows")
+        return _sparse(arrays, task, max_fields, location)
+    return _dense(arrays, split, task, location)
 
 
-def rows_of_arrays(arrays: Mapping[str, Any], part: str) -> int | None:
+def rows_of_arrays(arrays: Mapping[str, Any], split: str) -> int | None:
     """Return the rows of an npz file, or None if it has no labels. `arrays` loads an array when it is asked for."""
-    name = "labels" if "keys" in arrays else f"y_{part}"
+    name = "labels" if "keys" in arrays else f"y_{split}"
     return len(arrays[name]) if name in arrays else None
 
 
@@ -72,47 +72,47 @@ def dataset_path(name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, place: Place) -> Batch:
+def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, location: RowLocation) -> Batch:
     for name in ("offsets", "labels"):
         if name not in arrays:
-            raise DataError(f"{place.file}: there is no array {name!r} beside 'keys'")
+            raise DataError(f"{location.file}: there is no array {name!r} beside 'keys'")
     keys, offsets = np.asarray(arrays["keys"]), np.asarray(arrays["offsets"]).astype(np.int64)
     if keys.dtype.kind not in "iu":
-        raise DataError(f"{place.file}: keys are {keys.dtype}; they must be whole numbers")
+        raise DataError(f"{location.file}: keys are {keys.dtype}; they must be whole numbers")
     if len(keys) and keys.min() < 0:
-        raise DataError(f"{place.file}: key {keys.min()} is negative")
+        raise DataError(f"{location.file}: key {keys.min()} is negative")
     fields = np.asarray(arrays["fields"]) if "fields" in arrays else np.zeros(len(keys), np.uint16)
     values = np.asarray(arrays["values"]) if "values" in arrays else np.ones(len(keys), np.float32)
     end = LARGEST_FIELD + 1 if max_fields is None else max_fields
     if len(fields) and not 0 <= fields.min() <= fields.max() < end:
         wrong = fields.min() if fields.min() < 0 else fields.max()
-        raise DataError(f"{place.file}: field {wrong} is not from 0 to {end - 1}: give the number of fields")
-    check_finite(values, None, "values", place)
-    labels = check_labels(np.asarray(arrays["labels"], np.float64), task, place)
+        raise DataError(f"{location.file}: field {wrong} is not from 0 to {end - 1}: give the number of fields")
+    check_finite(values, None, "values", location)
+    labels = check_labels(np.asarray(arrays["labels"], np.float64), task, location)
     times = np.asarray(arrays["times"]).astype(np.int64) if "times" in arrays else None
     try:
         return Batch(
             keys.astype(np.uint64), fields.astype(np.uint16), values.astype(np.float32), offsets, labels, times
         )
     except DataError as error:
-        raise DataError(f"{place.file}: {error}") from error
+        raise DataError(f"{location.file}: {error}") from error
 
 
-def _dense(arrays: Mapping[str, Any], part: str, task: str, place: Place) -> Batch:
-    found: list[NDArray[Any]] = []
-    for name in (f"X_{part}", f"y_{part}"):
+def _dense(arrays: Mapping[str, Any], split: str, task: str, location: RowLocation) -> Batch:
+    both: list[NDArray[Any]] = []
+    for name in (f"X_{split}", f"y_{split}"):
         if name not in arrays:
             shown = ", ".join(sorted(arrays))
-            raise DataError(f"{place.file}: there is no array {name!r} and no 'keys'; there are {shown}")
-        found.append(np.asarray(arrays[name]))
-    features, labels = found
+            raise DataError(f"{location.file}: there is no array {name!r} and no 'keys'; there are {shown}")
+        both.append(np.asarray(arrays[name]))
+    features, labels = both
     features = features.reshape(len(features), -1)
     if len(labels) != len(features):
-        raise DataError(f"{place.file}: {len(features)} rows need as many labels; got {len(labels)}")
+        raise DataError(f"{location.file}: {len(features)} rows need as many labels; got {len(labels)}")
     rows, columns = np.nonzero(features)
     values = features[rows, columns].astype(np.float32)
-    check_finite(values, rows, "a value", place)
+    check_finite(values, rows, "a value", location)
     offsets = np.searchsorted(rows, np.arange(len(features) + 1)).astype(np.int64)
     fields = np.zeros(len(values), np.uint16)
-    kept = check_labels(labels.astype(np.float64), task, place)
-    return Batch(columns.astype(np.uint64), fields, values, offsets, kept)
+    targets = check_labels(labels.astype(np.float64), task, location)
+    return Batch(columns.astype(np.uint64), fields, values, offsets, targets)

@@ -48,9 +48,9 @@ class Batch:
             "labels": np.float32,
         }
         for name, dtype in wanted.items():
-            found = getattr(self, name)
-            if not isinstance(found, np.ndarray) or found.dtype != dtype or found.ndim != 1:
-                raise DataError(f"{name} must be a {np.dtype(dtype)} array of one dimension; got {_kind(found)}")
+            array = getattr(self, name)
+            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+                raise DataError(f"{name} must be a {np.dtype(dtype)} array of one dimension; got {_kind(array)}")
         nnz = len(self.keys)
         if len(self.fields) != nnz or len(self.values) != nnz:
             raise DataError(f"{nnz} keys need as many fields and values; got {len(self.fields)} and {len(self.values)}")
@@ -130,5 +130,5 @@ class Batch:
         )
 
 
-def _kind(found: object) -> str:
-    return f"{found.dtype} {list(found.shape)}" if isinstance(found, np.ndarray) else type(found).__name__
+def _kind(value: object) -> str:
+    return f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__

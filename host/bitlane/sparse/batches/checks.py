@@ -16,7 +16,7 @@ LARGEST_FIELD = 2**16 - 1
 
 
 @dataclass(frozen=True)
-class Place:
+class RowLocation:
     """Where rows come from.
 
     Attributes
@@ -36,9 +36,9 @@ class Place:
         """Return the error of the row at `index`, from 0, of this piece."""
         return DataError(f"{self.file}, {self.unit} {self.first + index}: {reason}")
 
-    def after(self, rows: int) -> Place:
-        """Return the place `rows` rows further down."""
-        return Place(self.file, self.first + rows, self.unit)
+    def after(self, rows: int) -> RowLocation:
+        """Return the location `rows` rows further down."""
+        return RowLocation(self.file, self.first + rows, self.unit)
 
 
 def check_task(task: str) -> None:
@@ -47,7 +47,7 @@ def check_task(task: str) -> None:
         raise DataError(f"task={task!r} is unknown; choose 'classification' or 'regression'")
 
 
-def check_labels(labels: NDArray[np.floating], task: str, place: Place) -> NDArray[np.float32]:
+def check_labels(labels: NDArray[np.floating], task: str, location: RowLocation) -> NDArray[np.float32]:
     """Return labels as a model takes them.
 
     Parameters
@@ -55,7 +55,7 @@ def check_labels(labels: NDArray[np.floating], task: str, place: Place) -> NDArr
     labels : float [rows]
     task : {"classification", "regression"}
         Classification takes 0 and 1, or -1 and 1, and returns 0 and 1. Regression takes every finite number.
-    place : Place
+    location : RowLocation
 
     Returns
     -------
@@ -70,15 +70,15 @@ def check_labels(labels: NDArray[np.floating], task: str, place: Place) -> NDArr
         wrong = (labels != 0) & (np.abs(labels) != 1)
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise place.error(row, class_message(f"{labels[row]:g}"))
+            raise location.error(row, class_message(f"{labels[row]:g}"))
         classes: NDArray[np.float32] = np.maximum(labels, 0).astype(np.float32)
         return classes
     with np.errstate(over="ignore"):
-        found = labels.astype(np.float32)
-    if not np.isfinite(found).all():
-        row = int(np.argmin(np.isfinite(found)))
-        raise place.error(row, f"label {labels[row]:g} is no finite float32")
-    return found
+        targets = labels.astype(np.float32)
+    if not np.isfinite(targets).all():
+        row = int(np.argmin(np.isfinite(targets)))
+        raise location.error(row, f"label {labels[row]:g} is no finite float32")
+    return targets
 
 
 def class_message(label: str) -> str:
@@ -86,7 +86,9 @@ def class_message(label: str) -> str:
     return f"label {label} is neither 0 nor 1 (nor -1 for 0); other numbers need squared_error"
 
 
-def check_finite(values: NDArray[np.floating], rows: NDArray[np.int64] | None, name: str, place: Place) -> None:
+def check_finite(
+    values: NDArray[np.floating], rows: NDArray[np.int64] | None, name: str, location: RowLocation
+) -> None:
     """Raise DataError for the first value that is infinite or not a number.
 
     Parameters
@@ -96,13 +98,15 @@ def check_finite(values: NDArray[np.floating], rows: NDArray[np.int64] | None, n
         Row of each value within the piece; None: value r is of row r.
     name : str
         What the values are, such as "numeric column 'age'".
-    place : Place
+    location : RowLocation
     """
     finite = np.isfinite(values)
     if not finite.all():
         index = int(np.argmin(finite))
         row = index if rows is None else int(rows[index])
-        raise place.error(row, f"{name} is {values[index]:g}, no finite float32; a missing value is null or left out")
+        raise location.error(
+            row, f"{name} is {values[index]:g}, no finite float32; a missing value is null or left out"
+        )
 
 
 def near_names(name: str, names: Iterable[str]) -> str:

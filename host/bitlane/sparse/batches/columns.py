@@ -1,8 +1,8 @@
 """Record batches with a cell for each feature: categorical and numeric columns to a batch."""
 
-from __future__ import annotations
+# pyarrow has no types: mypy takes its classes as Any.
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place, check_finite, check_labels, one_line
+from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, one_line
 from bitlane.sparse.batches.hashing import cell_key, column_key, cross_keys, integer_keys, text_keys
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, wanted_columns
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def default_schema(
-    columns: Any, file: str, *, label: str | None = None, time: str | None = None, labelled: bool = True
+    columns: pa.Schema, file: str, *, label: str | None = None, time: str | None = None, labelled: bool = True
 ) -> Schema | ListSchema:
     """Return the schema of a file whose columns nobody named.
 
@@ -63,7 +63,7 @@ def default_schema(
 
 
 def batch_of_columns(
-    rows: Any, schema: Schema, *, task: str = "classification", place: Place, labelled: bool = True
+    rows: pa.RecordBatch, schema: Schema, *, task: str = "classification", location: RowLocation, labelled: bool = True
 ) -> Batch:
     """Return a record batch as a batch.
 
@@ -74,7 +74,7 @@ def batch_of_columns(
     schema : Schema
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `check_labels`.
-    place : Place
+    location : RowLocation
         Of the first row.
     labelled : bool, default=True
         False: without a label column, labels are nan.
@@ -88,27 +88,27 @@ def batch_of_columns(
     DataError
         A cell cannot be used: the message has file and row.
     """
-    wanted_columns(schema, rows.schema.names, place.file, labelled)
-    cells = {name: keys_of(rows.column(name), name, place) for name in schema.hashed}
+    wanted_columns(schema, rows.schema.names, location.file, labelled)
+    cells = {name: keys_of(rows.column(name), name, location) for name in schema.hashed}
     width, count = len(schema.field_names), rows.num_rows
     keys, values = np.empty((count, width), np.uint64), np.ones((count, width), np.float32)
     crossed = [cross_keys([cells[name] for name in group]) for group in schema.crosses]
     first = len(schema.categorical)
-    for field, found in enumerate([cells[name] for name in schema.categorical]):
-        keys[:, field] = found
+    for field, column_keys in enumerate([cells[name] for name in schema.categorical]):
+        keys[:, field] = column_keys
     present = np.ones((count, width), np.bool_) if schema.numeric else None
     for field, name in enumerate(schema.numeric, first):
-        numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", place)
+        numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", location)
         keys[:, field] = column_key(name)
         with np.errstate(over="ignore"):
             values[:, field] = np.where(missing, 0, numbers)
-        check_finite(values[:, field], None, f"numeric column {name!r}", place)
+        check_finite(values[:, field], None, f"numeric column {name!r}", location)
         if present is not None:
             present[:, field] = ~missing
-    for field, found in enumerate(crossed, first + len(schema.numeric)):
-        keys[:, field] = found
+    for field, column_keys in enumerate(crossed, first + len(schema.numeric)):
+        keys[:, field] = column_keys
     fields = np.broadcast_to(np.arange(width, dtype=np.uint16), keys.shape)
-    labels, times = labels_of(rows, schema, task, place), times_of(rows, schema, place)
+    labels, times = labels_of(rows, schema, task, location), times_of(rows, schema, location)
     if present is None or present.all():
         offsets = np.arange(count + 1, dtype=np.int64) * width
         return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, labels, times)
@@ -116,11 +116,11 @@ def batch_of_columns(
     return Batch(keys[present], fields[present], values[present], offsets, labels, times)
 
 
-def keys_of(column: Any, name: str, place: Place) -> NDArray[np.uint64]:
+def keys_of(column: pa.Array, name: str, location: RowLocation) -> NDArray[np.uint64]:
     """Return the keys of the cells of a categorical column: uint64 [rows].
 
-    Each entry of a dictionary is hashed once. Booleans are ``true`` and ``false``; whole floats are integers;
-    dates and times as Arrow writes them.
+    Each entry of a dictionary is hashed once. Booleans are ``true`` and ``false``; floats without a
+    fraction are integers; dates and times as Arrow writes them.
 
     Raises
     ------
@@ -131,30 +131,30 @@ def keys_of(column: Any, name: str, place: Place) -> NDArray[np.uint64]:
     missing = _missing(column)
     if pa.types.is_dictionary(kind):
         if len(column.dictionary) > 2 * len(column):
-            return keys_of(column.dictionary_decode(), name, place)
-        keys = keys_of(column.dictionary, name, place)
+            return keys_of(column.dictionary_decode(), name, location)
+        keys = keys_of(column.dictionary, name, location)
         codes = np.asarray(pc.fill_null(column.indices, 0))
-        found = keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
+        keys = keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
     elif pa.types.is_integer(kind):
-        found = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
+        keys = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
     elif pa.types.is_floating(kind):
         numbers = np.asarray(pc.fill_null(column, 0))
         wrong = ~(np.abs(numbers) < 2.0**63) | (numbers != np.trunc(numbers))
         if wrong.any():
             row = int(np.argmax(wrong))
             reason = f"categorical column {name!r} has the fraction {numbers[row]:g}: list it as numeric, or write text"
-            raise place.error(row, reason)
-        found = integer_keys(name, numbers.astype(np.int64))
+            raise location.error(row, reason)
+        keys = integer_keys(name, numbers.astype(np.int64))
     elif pa.types.is_nested(kind):
-        raise DataError(f"{place.file}: categorical column {name!r} is {kind}; cells must be text or whole numbers")
+        raise DataError(f"{location.file}: categorical column {name!r} is {kind}; cells must be text or whole numbers")
     else:
-        found = text_keys(name, *text_of(column))
+        keys = text_keys(name, *text_of(column))
     if missing is not None:
-        found[missing] = cell_key(name, None)
-    return found
+        keys[missing] = cell_key(name, None)
+    return keys
 
 
-def text_of(column: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def text_of(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the bytes of all cells, uint8, and where each begins and ends, int64 [rows + 1]. A null has no bytes."""
     kind = column.type
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
@@ -171,7 +171,7 @@ def text_of(column: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return text, offsets.astype(np.int64)
 
 
-def numbers_of(column: Any, what: str, place: Place) -> tuple[Floats, NDArray[np.bool_]]:
+def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the cells of a column as float64 [rows], and which of them are missing.
 
     Numbers and booleans may come as text. Null is missing, and of text: nothing, NA, N/A, null, NULL.
@@ -186,7 +186,7 @@ def numbers_of(column: Any, what: str, place: Place) -> tuple[Floats, NDArray[np
     if pa.types.is_null(kind):
         return np.zeros(len(column)), np.ones(len(column), np.bool_)
     if pa.types.is_dictionary(kind):
-        return numbers_of(column.dictionary_decode(), what, place)
+        return numbers_of(column.dictionary_decode(), what, location)
     if not (
         _is_text(kind)
         or pa.types.is_floating(kind)
@@ -194,7 +194,7 @@ def numbers_of(column: Any, what: str, place: Place) -> tuple[Floats, NDArray[np
         or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
     ):
-        raise DataError(f"{place.file}: {what} is {kind}, not a number")
+        raise DataError(f"{location.file}: {what} is {kind}, not a number")
     if not _is_text(kind):
         floats = np.asarray(pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0))
         return floats, np.zeros(len(floats), np.bool_) if missing is None else missing
@@ -203,23 +203,25 @@ def numbers_of(column: Any, what: str, place: Place) -> tuple[Floats, NDArray[np
     wrong = numbers_of_cells(text, offsets, numbers)
     if wrong >= 0:
         cell = text[offsets[wrong] : offsets[wrong + 1]].tobytes().decode("utf-8", "replace")
-        raise place.error(wrong, f"{what} has {cell[:40]!r}, which is no finite number")
+        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is no finite number")
     empty = np.isnan(numbers)
     numbers[empty] = 0.0
     return numbers, empty
 
 
-def labels_of(rows: Any, schema: Schema | ListSchema, task: str, place: Place) -> NDArray[np.float32]:
+def labels_of(
+    rows: pa.RecordBatch, schema: Schema | ListSchema, task: str, location: RowLocation
+) -> NDArray[np.float32]:
     """Return the labels of a record batch: float32 [rows]; nan where it has no such column."""
     if schema.label not in rows.schema.names:
         return np.full(rows.num_rows, np.nan, np.float32)
-    numbers, missing = numbers_of(rows.column(schema.label), f"label column {schema.label!r}", place)
+    numbers, missing = numbers_of(rows.column(schema.label), f"label column {schema.label!r}", location)
     if missing.any():
-        raise place.error(int(np.argmax(missing)), f"label column {schema.label!r} is empty")
-    return check_labels(numbers, task, place)
+        raise location.error(int(np.argmax(missing)), f"label column {schema.label!r} is empty")
+    return check_labels(numbers, task, location)
 
 
-def times_of(rows: Any, schema: Schema | ListSchema, place: Place) -> NDArray[np.int64] | None:
+def times_of(rows: pa.RecordBatch, schema: Schema | ListSchema, location: RowLocation) -> NDArray[np.int64] | None:
     """Return the times of a record batch, int64 [rows] in seconds since 1970, or None without such a column."""
     if schema.time is None:
         return None
@@ -228,7 +230,7 @@ def times_of(rows: Any, schema: Schema | ListSchema, place: Place) -> NDArray[np
         column = column.dictionary_decode()
     missing = _missing(column)
     if missing is not None and missing.any():
-        raise place.error(int(np.argmax(missing)), f"{what} is empty")
+        raise location.error(int(np.argmax(missing)), f"{what} is empty")
     if pa.types.is_integer(column.type):
         return np.asarray(pc.cast(column, pa.int64()))
     if _is_text(column.type) or pa.types.is_temporal(column.type):
@@ -238,24 +240,24 @@ def times_of(rows: Any, schema: Schema | ListSchema, place: Place) -> NDArray[np
             return np.asarray(seconds)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             if not _is_text(column.type):
-                raise DataError(f"{place.file}: {what}: {one_line(error)}") from error
-    numbers, empty = numbers_of(column, what, place)
+                raise DataError(f"{location.file}: {what}: {one_line(error)}") from error
+    numbers, empty = numbers_of(column, what, location)
     if empty.any():
-        raise place.error(int(np.argmax(empty)), f"{what} is empty")
-    check_finite(numbers, None, what, place)
+        raise location.error(int(np.argmax(empty)), f"{what} is empty")
+    check_finite(numbers, None, what, location)
     return np.floor(numbers).astype(np.int64)
 
 
-def _missing(column: Any) -> NDArray[np.bool_] | None:
+def _missing(column: pa.Array) -> NDArray[np.bool_] | None:
     return np.asarray(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     return any(
         test(kind)
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     )
 
 
-def _is_list(kind: Any) -> bool:
+def _is_list(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))

@@ -21,21 +21,21 @@ def cut(batches: Iterator[Batch], sizes: tuple[int, ...], start: int = 0) -> Ite
     start : int, default=0
         Rows before the first batch.
     """
-    parts: list[Batch] = []
-    place = start
-    end = _next_end(place, sizes)
+    chunks: list[Batch] = []
+    row = start
+    end = _next_end(row, sizes)
     for batch in batches:
         first = 0
         while first < batch.rows:
-            last = min(batch.rows, first + end - place)
-            parts.append(batch if last - first == batch.rows else batch.slice(first, last))
-            place, first = place + last - first, last
-            if place == end:
-                yield Batch.concatenate(parts)
-                parts, end = [], _next_end(place, sizes)
-    if parts:
-        yield Batch.concatenate(parts)
+            last = min(batch.rows, first + end - row)
+            chunks.append(batch if last - first == batch.rows else batch.slice(first, last))
+            row, first = row + last - first, last
+            if row == end:
+                yield Batch.concatenate(chunks)
+                chunks, end = [], _next_end(row, sizes)
+    if chunks:
+        yield Batch.concatenate(chunks)
 
 
-def _next_end(place: int, sizes: tuple[int, ...]) -> int:
-    return min((place // size + 1) * size for size in sizes)
+def _next_end(row: int, sizes: tuple[int, ...]) -> int:
+    return min((row // size + 1) * size for size in sizes)

@@ -1,5 +1,7 @@
 """Paths to files: local ones, and whatever pyarrow reaches by a URI (s3://, gs://, hdfs://)."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import re
@@ -10,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -58,18 +59,18 @@ class DataFile:
         One of the values of `COMPRESSIONS`.
     """
 
-    filesystem: Any
+    filesystem: fs.FileSystem
     path: str
     name: str
     size: int
     format: str
     compression: str | None = None
 
-    def open_stream(self) -> Any:
+    def open_stream(self) -> pa.NativeFile:
         """Open the file to be read from its beginning, uncompressed."""
         return self.filesystem.open_input_stream(self.path, compression=self.compression)
 
-    def open_file(self) -> Any:
+    def open_file(self) -> pa.NativeFile:
         """Open the file to be read anywhere."""
         return self.filesystem.open_input_file(self.path)
 
@@ -78,12 +79,12 @@ def format_of(name: str) -> tuple[str | None, str | None]:
     """Return format and compression by a file name's suffixes; the format is None if it is unknown."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
-        found = FORMATS.get(suffixes[-2]) if len(suffixes) > 1 else None
-        return (found if found in _TEXT else None), COMPRESSIONS[suffixes[-1]]
+        known = FORMATS.get(suffixes[-2]) if len(suffixes) > 1 else None
+        return (known if known in _TEXT else None), COMPRESSIONS[suffixes[-1]]
     return (FORMATS.get(suffixes[-1]) if suffixes else None), None
 
 
-def find_files(paths: str | Path | Sequence[str | Path], filesystem: Any = None) -> list[DataFile]:
+def find_files(paths: str | Path | Sequence[str | Path], filesystem: fs.FileSystem | None = None) -> list[DataFile]:
     """Return the files of paths.
 
     Parameters
@@ -112,7 +113,7 @@ def find_files(paths: str | Path | Sequence[str | Path], filesystem: Any = None)
     return [file for path in given for file in _files_of(str(path), filesystem)]
 
 
-def locate_folder(folder: str, filesystem: Any = None) -> tuple[Any, str]:
+def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple[fs.FileSystem, str]:
     """Return the file system of a folder and its path there; raise DataError if it is no folder."""
     system, root = _locate(folder, filesystem)
     with reading(folder):
@@ -121,15 +122,15 @@ def locate_folder(folder: str, filesystem: Any = None) -> tuple[Any, str]:
     return system, root
 
 
-def segments_below(system: Any, root: str, formats: Sequence[str]) -> list[tuple[str, DataFile]]:
+def segments_below(system: fs.FileSystem, root: str, formats: Sequence[str]) -> list[tuple[str, DataFile]]:
     """Return the files of some formats in a folder, with their names relative to it, in the order of these."""
-    found = []
+    segments = []
     for info in files_below(system, root):
         kind, compression = format_of(info.base_name)
         if kind in formats:
             file = DataFile(system, info.path, info.path, info.size or 0, str(kind), compression)
-            found.append((info.path[len(root) :].lstrip("/"), file))
-    return sorted(found, key=lambda entry: entry[0])
+            segments.append((info.path[len(root) :].lstrip("/"), file))
+    return sorted(segments, key=lambda entry: entry[0])
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def reading(name: str) -> Iterator[None]:
         raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
 
 
-def _files_of(path: str, filesystem: Any) -> list[DataFile]:
+def _files_of(path: str, filesystem: fs.FileSystem | None) -> list[DataFile]:
     dataset = dataset_path(path) if filesystem is None and not Path(path).exists() else None
     system, root = _locate(str(dataset or path), filesystem)
     prefix = path.partition("://")[0] + "://" if "://" in path else ""
@@ -154,21 +155,21 @@ def _files_of(path: str, filesystem: Any) -> list[DataFile]:
         if info.type == fs.FileType.Directory:
             infos = files_below(system, root)
         elif _WILD.search(root):
-            parts = PurePosixPath(root).parts
-            fixed = next(index for index, part in enumerate(parts) if _WILD.search(part))
-            infos = list(_glob(system, str(PurePosixPath(*parts[:fixed])) if fixed else "", parts[fixed:]))
+            components = PurePosixPath(root).parts
+            fixed = next(index for index, component in enumerate(components) if _WILD.search(component))
+            infos = list(_glob(system, str(PurePosixPath(*components[:fixed])) if fixed else "", components[fixed:]))
         else:
             raise DataError(_nothing(path))
-    found = [info for info in infos if _is_data(info)]
-    if not found:
+    data = [info for info in infos if _is_data(info)]
+    if not data:
         others = (
             f": of {len(infos)} files, such as {infos[0].base_name}, none has data in a known format" if infos else ""
         )
         raise DataError(_nothing(path) + others)
-    return [_data_file(system, info, prefix) for info in sorted(found, key=lambda info: str(info.path))]
+    return [_data_file(system, info, prefix) for info in sorted(data, key=lambda info: str(info.path))]
 
 
-def _is_data(info: Any) -> bool:
+def _is_data(info: fs.FileInfo) -> bool:
     """Whether a file has a known format. Text without a byte is left out: it has no rows."""
     kind = format_of(info.base_name)[0]
     return kind is not None and not (kind in _TEXT and info.size == 0)
@@ -179,7 +180,7 @@ def _nothing(path: str) -> str:
     return f"no file matches {path!r}{hint}"
 
 
-def _data_file(system: Any, info: Any, prefix: str) -> DataFile:
+def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str) -> DataFile:
     kind, compression = format_of(info.base_name)
     name = prefix + info.path
     if kind is None:
@@ -192,7 +193,7 @@ def _data_file(system: Any, info: Any, prefix: str) -> DataFile:
     return DataFile(system, info.path, name, info.size or 0, kind, compression)
 
 
-def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
+def _locate(path: str, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
     """Return the file system, and the path in it, with its wild cards."""
     wild = re.search(r"[*\[]", path) if filesystem is None and "://" in path else None
     cut = path.rindex("/", 0, wild.start()) if wild else len(path)
@@ -200,21 +201,22 @@ def _locate(path: str, filesystem: Any) -> tuple[Any, str]:
     return system, root + path[cut:]
 
 
-def files_below(system: Any, root: str) -> list[Any]:
+def files_below(system: fs.FileSystem, root: str) -> list[fs.FileInfo]:
     """Return the files of a folder and of all folders below, apart from names that begin with ``.`` or ``_``."""
     infos = system.get_file_info(fs.FileSelector(root, recursive=True))
     skip = len(PurePosixPath(root).parts)
     return [
         info
         for info in infos
-        if info.type == fs.FileType.File and not any(_is_hidden(part) for part in PurePosixPath(info.path).parts[skip:])
+        if info.type == fs.FileType.File
+        and not any(_is_hidden(component) for component in PurePosixPath(info.path).parts[skip:])
     ]
 
 
-def _glob(system: Any, base: str, parts: Sequence[str]) -> Iterator[Any]:
+def _glob(system: fs.FileSystem, base: str, patterns: Sequence[str]) -> Iterator[fs.FileInfo]:
     """Yield the files that match a pattern, one folder at a time; a folder that matches gives all its files."""
-    if parts[0] == "**":
-        rest = [part for part in parts if part != "**"] or ["*"]
+    if patterns[0] == "**":
+        rest = [pattern for pattern in patterns if pattern != "**"] or ["*"]
         below = len(PurePosixPath(base).parts)
         for info in files_below(system, base):
             names = PurePosixPath(info.path).parts[below:]
@@ -223,11 +225,11 @@ def _glob(system: Any, base: str, parts: Sequence[str]) -> Iterator[Any]:
                 yield info
         return
     for info in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
-        if not fnmatchcase(info.base_name, parts[0]) or (_is_hidden(info.base_name) and not _is_hidden(parts[0])):
+        if not fnmatchcase(info.base_name, patterns[0]) or (_is_hidden(info.base_name) and not _is_hidden(patterns[0])):
             continue
         if info.type == fs.FileType.Directory:
-            yield from _glob(system, info.path, parts[1:]) if len(parts) > 1 else files_below(system, info.path)
-        elif info.type == fs.FileType.File and len(parts) == 1:
+            yield from _glob(system, info.path, patterns[1:]) if len(patterns) > 1 else files_below(system, info.path)
+        elif info.type == fs.FileType.File and len(patterns) == 1:
             yield info
 
 

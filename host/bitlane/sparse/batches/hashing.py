@@ -4,8 +4,8 @@ The key of a cell is xxh64, with seed 0, of the UTF-8 bytes of ``column=value``;
 missing or empty cell is ``column=``. The key of a numeric column is xxh64 of its name. Every language has xxh64: a
 predictor elsewhere finds the same keys. A cross mixes the keys of its cells: see `cross_keys`.
 
-The library xxhash makes one key a call, under the interpreter's lock. The loops here make those of a whole column, and
-hold no lock.
+The library xxhash makes one key a call, under the interpreter's lock. The loops here make those of all cells of a
+column, and hold no lock.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.scanning import inlined, kernel
+
+Bytes = NDArray[np.uint8]
+Keys = NDArray[np.uint64]
 
 _u64 = np.uint64
 _P1, _P2, _P3 = _u64(11400714785074694791), _u64(14029467366897019727), _u64(1609587929392839161)
@@ -78,7 +81,7 @@ def integer_keys(column: str, values: NDArray[np.integer]) -> NDArray[np.uint64]
     return keys
 
 
-def cross_keys(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+def cross_keys(columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """Return the keys of crossed cells.
 
     ``h = a``, then ``h = mix(h * 0x9E3779B97F4A7C15 + b)`` for each further key b, modulo 2^64, where mix is the
@@ -86,18 +89,18 @@ def cross_keys(parts: Sequence[NDArray[np.uint64]]) -> NDArray[np.uint64]:
 
     Parameters
     ----------
-    parts : sequence of uint64 [cells]
+    columns : sequence of uint64 [cells]
         The cells' keys in two columns or more.
 
     Returns
     -------
     uint64 [cells]
     """
-    if len(parts) < 2:
-        raise DataError(f"a cross needs at least 2 columns; got {len(parts)}")
-    keys: NDArray[np.uint64] = parts[0].copy()
-    for part in parts[1:]:
-        _mix_into(keys, part)
+    if len(columns) < 2:
+        raise DataError(f"a cross needs at least 2 columns; got {len(columns)}")
+    keys: NDArray[np.uint64] = columns[0].copy()
+    for column in columns[1:]:
+        _mix_into(keys, column)
     return keys
 
 
@@ -107,26 +110,26 @@ def _prefix(column: str) -> NDArray[np.uint8]:
 
 # --- the loops
 @inlined
-def _rotate(x: Any, bits: Any) -> Any:
+def _rotate(x: np.uint64, bits: np.uint64) -> Any:
     return (x << bits) | (x >> (_64 - bits))
 
 
 @inlined
-def _lane(data: Any, at: int, size: int) -> Any:
+def _lane(data: Bytes, at: int, size: int) -> Any:
     """Return `size` bytes as a little-endian number."""
-    found = _u64(0)
+    word = _u64(0)
     for byte in range(size):
-        found |= _u64(data[at + byte]) << _u64(8 * byte)
-    return found
+        word |= _u64(data[at + byte]) << _u64(8 * byte)
+    return word
 
 
 @inlined
-def _round(accumulator: Any, lane: Any) -> Any:
+def _round(accumulator: np.uint64, lane: np.uint64) -> Any:
     return _rotate(accumulator + lane * _P2, _u64(31)) * _P1
 
 
 @inlined
-def _xxh64(data: Any, size: int) -> Any:
+def _xxh64(data: Bytes, size: int) -> Any:
     """Return xxh64 with seed 0 of the first `size` bytes (Y. Collet, xxHash specification 0.1.1)."""
     at = 0
     if size >= 32:
@@ -137,28 +140,28 @@ def _xxh64(data: Any, size: int) -> Any:
             c = _round(c, _lane(data, at + 16, 8))
             d = _round(d, _lane(data, at + 24, 8))
             at += 32
-        found = _rotate(a, _u64(1)) + _rotate(b, _u64(7)) + _rotate(c, _u64(12)) + _rotate(d, _u64(18))
+        word = _rotate(a, _u64(1)) + _rotate(b, _u64(7)) + _rotate(c, _u64(12)) + _rotate(d, _u64(18))
         for each in (a, b, c, d):
-            found = (found ^ _round(_u64(0), each)) * _P1 + _P4
+            word = (word ^ _round(_u64(0), each)) * _P1 + _P4
     else:
-        found = _P5
-    found += _u64(size)
+        word = _P5
+    word += _u64(size)
     while at + 8 <= size:
-        found = _rotate(found ^ _round(_u64(0), _lane(data, at, 8)), _u64(27)) * _P1 + _P4
+        word = _rotate(word ^ _round(_u64(0), _lane(data, at, 8)), _u64(27)) * _P1 + _P4
         at += 8
     if at + 4 <= size:
-        found = _rotate(found ^ (_lane(data, at, 4) * _P1), _u64(23)) * _P2 + _P3
+        word = _rotate(word ^ (_lane(data, at, 4) * _P1), _u64(23)) * _P2 + _P3
         at += 4
     while at < size:
-        found = _rotate(found ^ (_u64(data[at]) * _P5), _u64(11)) * _P1
+        word = _rotate(word ^ (_u64(data[at]) * _P5), _u64(11)) * _P1
         at += 1
-    found = (found ^ (found >> _u64(33))) * _P2
-    found = (found ^ (found >> _u64(29))) * _P3
-    return found ^ (found >> _u64(32))
+    word = (word ^ (word >> _u64(33))) * _P2
+    word = (word ^ (word >> _u64(29))) * _P3
+    return word ^ (word >> _u64(32))
 
 
 @kernel
-def _hash_texts(prefix: Any, text: Any, offsets: Any, keys: Any) -> None:
+def _hash_texts(prefix: Bytes, text: Bytes, offsets: NDArray[np.int64], keys: Keys) -> None:
     head, longest = len(prefix), 0
     for cell in range(len(keys)):
         longest = max(longest, offsets[cell + 1] - offsets[cell])
@@ -172,7 +175,7 @@ def _hash_texts(prefix: Any, text: Any, offsets: Any, keys: Any) -> None:
 
 
 @kernel
-def _hash_integers(prefix: Any, words: Any, signed: bool, keys: Any) -> None:
+def _hash_integers(prefix: Bytes, words: Keys, signed: bool, keys: Keys) -> None:
     head = len(prefix)
     message = np.empty(head + _DIGITS, np.uint8)
     digits = np.empty(_DIGITS, np.uint8)
@@ -196,9 +199,9 @@ def _hash_integers(prefix: Any, words: Any, signed: bool, keys: Any) -> None:
 
 
 @kernel
-def _mix_into(keys: Any, part: Any) -> None:
+def _mix_into(keys: Keys, column: Keys) -> None:
     for cell in range(len(keys)):
-        x = keys[cell] * _GOLDEN + part[cell]
+        x = keys[cell] * _GOLDEN + column[cell]
         x = (x ^ (x >> _u64(30))) * _M1
         x = (x ^ (x >> _u64(27))) * _M2
         keys[cell] = x ^ (x >> _u64(31))

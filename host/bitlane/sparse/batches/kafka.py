@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place, one_line
+from bitlane.sparse.batches.checks import RowLocation, one_line
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.schema import ListSchema, Schema
 from bitlane.support.optional import require_extra
@@ -19,10 +19,34 @@ FORMS = ("json", "arrow")
 _POLL_SECONDS = 0.2
 
 
+class Message(Protocol):
+    """What is used of ``confluent_kafka.Message``."""
+
+    def error(self) -> object:
+        """Return an error of the client instead of a message, or None."""
+        ...
+
+    def topic(self) -> str:
+        """Return the name of the topic."""
+        ...
+
+    def partition(self) -> int:
+        """Return the number of the partition."""
+        ...
+
+    def offset(self) -> int:
+        """Return the offset in the partition."""
+        ...
+
+    def value(self) -> bytes:
+        """Return the content."""
+        ...
+
+
 class Consumer(Protocol):
     """What is used of ``confluent_kafka.Consumer``."""
 
-    def consume(self, num_messages: int, timeout: float) -> list[Any]:
+    def consume(self, num_messages: int, timeout: float) -> list[Message]:
         """Return up to `num_messages` messages, those that came within `timeout` seconds."""
         ...
 
@@ -112,7 +136,10 @@ class KafkaStream:
         self.offsets = dict(offsets or {})
         self.wait_seconds = 0.0
         self.rows = 0
-        self._consumer, self._options, self._schema, self._form = consumer, options, options.schema, form
+        self._consumer = consumer
+        self._options = options
+        self._schema = options.schema
+        self._form = form
         self._stop = threading.Event() if stop is None else stop
 
     def stop(self) -> None:
@@ -120,7 +147,7 @@ class KafkaStream:
         self._stop.set()
 
     def batches(self, epoch: int = 0, start: int = 0) -> Generator[Batch, None, None]:
-        """Yield batches until the stream is stopped: the rows of whole messages, `batch_rows` messages at most.
+        """Yield batches until the stream is stopped: the rows of complete messages, `batch_rows` messages at most.
 
         Parameters
         ----------
@@ -143,25 +170,25 @@ class KafkaStream:
             begin = perf_counter()
             messages = self._consumer.consume(self._options.batch_rows, _POLL_SECONDS)
             self.wait_seconds += perf_counter() - begin
-            found, ends = [], dict[int, int]()
+            decoded, ends = [], dict[int, int]()
             for message in messages:
                 if message.error() is not None:
                     raise BitlaneError(f"Kafka reports: {message.error()}")
-                found.append(self._decode(message))
+                decoded.append(self._decode(message))
                 ends[message.partition()] = message.offset() + 1
-            rows = [batch for batch in found if batch.rows]
+            rows = [batch for batch in decoded if batch.rows]
             self.offsets.update(ends)
             if rows:
                 batch = Batch.concatenate(rows)
                 self.rows += batch.rows
                 yield batch
 
-    def _decode(self, message: Any) -> Batch:
+    def _decode(self, message: Message) -> Batch:
         from bitlane.sparse.batches.pieces import batch_of_rows
 
         name = f"{message.topic()}, partition {message.partition()}, offset {message.offset()}"
         rows = (_json_rows if self._form == "json" else _arrow_rows)(message.value(), self._schema, name)
-        return batch_of_rows(rows, self._schema, self._options, Place(name))
+        return batch_of_rows(rows, self._schema, self._options, RowLocation(name))
 
 
 def _arrow_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
@@ -206,7 +233,7 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _text(cell: Any, hashed: bool) -> Any:
+def _text(cell: object, hashed: bool) -> str | None:
     """Return a cell as the text that is hashed, or read as a number."""
     if cell is None or isinstance(cell, str):
         return cell

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrays import PARTS
+from bitlane.sparse.batches.arrays import SPLITS
 from bitlane.sparse.batches.checks import LARGEST_FIELD, check_task
 from bitlane.sparse.batches.schema import ListSchema, Schema
 
@@ -42,11 +42,11 @@ class ReadOptions:
         Bytes of text that a thread parses at a time.
     column_names : tuple of str, optional
         The columns of CSV files without a header line.
-    part : {"train", "test"}, default="train"
+    split : {"train", "test"}, default="train"
         Of npz files with dense arrays.
     share : tuple of int, default=(0, 1)
-        (i, n): part i of n parts of the rows. Pieces are dealt out in turn: some thousand rows of a table, or some
-        hundred thousand bytes of text; of a stream whole segments, by their names. No row is in two parts.
+        (i, n): share i of n shares of the rows. Pieces are dealt out in turn: some thousand rows of a table, or some
+        hundred thousand bytes of text; of a stream complete segments, by their names. No row is in two shares.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
     """
@@ -64,7 +64,7 @@ class ReadOptions:
     threads: int = 2
     block_bytes: int = 4 << 20
     column_names: tuple[str, ...] | None = None
-    part: str = "train"
+    split: str = "train"
     share: tuple[int, int] = (0, 1)
     filesystem: Any = None
 
@@ -72,15 +72,15 @@ class ReadOptions:
         check_task(self.task)
         least = {"batch_rows": 1, "shuffle_rows": 0, "seed": 0, "threads": 1, "block_bytes": 1}
         for name, smallest in least.items():
-            found = getattr(self, name)
-            if not isinstance(found, int) or found < smallest:
-                raise DataError(f"{name}={found!r} must be a whole number from {smallest}")
+            given = getattr(self, name)
+            if not isinstance(given, int) or given < smallest:
+                raise DataError(f"{name}={given!r} must be a whole number from {smallest}")
         if self.max_fields is not None and not 1 <= self.max_fields <= LARGEST_FIELD + 1:
             raise DataError(f"max_fields={self.max_fields} must be from 1 to {LARGEST_FIELD + 1}")
         if not 0 <= self.share[0] < self.share[1]:
-            raise DataError(f"share={self.share} must be a number of a part, from 0, and the number of parts")
-        if self.part not in PARTS:
-            raise DataError(f"part={self.part!r} is unknown; choose 'train' or 'test'")
+            raise DataError(f"share={self.share} must be an index, from 0, and the number of shares above it")
+        if self.split not in SPLITS:
+            raise DataError(f"split={self.split!r} is unknown; choose 'train' or 'test'")
         if self.schema is not None and (self.label, self.time) != (None, None):
             given = (self.label or self.schema.label, self.time or self.schema.time)
             if given != (self.schema.label, self.schema.time):

@@ -1,5 +1,7 @@
 """Files to pieces: what one thread reads in order and others turn into batches."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import re
@@ -17,7 +19,7 @@ from pyarrow import csv, ipc
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import batch_of_arrays, rows_of_arrays
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place, one_line
+from bitlane.sparse.batches.checks import RowLocation, one_line
 from bitlane.sparse.batches.columns import batch_of_columns
 from bitlane.sparse.batches.files import DataFile, reading
 from bitlane.sparse.batches.lists import batch_of_lists
@@ -26,7 +28,7 @@ from bitlane.sparse.batches.schema import ListSchema, Schema, wanted_columns
 from bitlane.sparse.batches.text import count_rows, parse_lines
 
 TABLES = ("csv", "tsv", "parquet", "arrow")
-COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may tell the rows
+COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may have the number of rows
 _TABLE_ROWS = 1 << 15  # rows of a piece of a table
 _SHARED_ROWS = 1 << 12  # the same, if several workers share the pieces
 _LONGEST_LINE = 64 << 20
@@ -72,14 +74,14 @@ class Skip:
         self.rows = rows
 
     def passes(self, rows: int) -> bool:
-        """Whether a piece of so many rows is skipped as a whole; if so, it is counted."""
+        """Whether a piece of so many rows is skipped entirely; if so, it is counted."""
         if rows > self.rows:
             return False
         self.rows -= rows
         return True
 
     def rest(self) -> int:
-        """Return the rows to skip of the piece that is not skipped as a whole."""
+        """Return the rows to skip of the piece that is not skipped entirely."""
         rest, self.rows = self.rows, 0
         return rest
 
@@ -89,7 +91,7 @@ def pieces_of(
     schema: Schema | ListSchema | None,
     options: ReadOptions,
     skip: Skip,
-    kept: dict[str, Batch] | None = None,
+    cache: dict[str, Batch] | None = None,
 ) -> Iterator[Piece]:
     """Yield the pieces of a file.
 
@@ -101,8 +103,8 @@ def pieces_of(
     options : ReadOptions
     skip : Skip
         Rows to skip.
-    kept : dict of str to Batch, optional
-        Batches of npz files by path: they are in memory as a whole, and later epochs find them here.
+    cache : dict of str to Batch, optional
+        Batches of npz files by path: each is in memory at once, and later epochs take it from here.
 
     Raises
     ------
@@ -110,22 +112,22 @@ def pieces_of(
         The file is damaged, or has not the columns of the schema.
     """
     with reading(file.name):
-        if skip.rows and (rows := known_rows(file, options.part)) is not None and skip.passes(rows):
+        if skip.rows and (rows := known_rows(file, options.split)) is not None and skip.passes(rows):
             return
         if file.format in ("libsvm", "libffm"):
             yield from _text_pieces(file, options, skip)
         elif file.format == "npz":
-            yield from _array_pieces(file, options, skip, {} if kept is None else kept)
+            yield from _array_pieces(file, options, skip, {} if cache is None else cache)
         elif schema is not None:
             yield from _table_pieces(file, schema, options, skip)
 
 
-def known_rows(file: DataFile, part: str = "train") -> int | None:
-    """Return the rows of a file without reading them, or None for text. `part` is that of `ReadOptions`."""
+def known_rows(file: DataFile, split: str = "train") -> int | None:
+    """Return the rows of a file without reading them, or None for text. `split` is that of `ReadOptions`."""
     with reading(file.name):
         if file.format == "npz":
             with _open_npz(file) as arrays:
-                return rows_of_arrays(arrays, part)
+                return rows_of_arrays(arrays, split)
         if file.format == "parquet":
             with file.open_file() as opened:
                 return int(pq.read_metadata(opened).num_rows)
@@ -146,7 +148,7 @@ def why_incomplete(file: DataFile) -> str | None:
     return None
 
 
-def columns_of(file: DataFile, options: ReadOptions) -> Any:
+def columns_of(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Return the columns of a table and their types: a pyarrow.Schema. CSV: as its first block has them."""
     with reading(file.name):
         if file.format == "parquet":
@@ -170,12 +172,12 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
 
 
 def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int) -> Callable[[], Batch]:
-    place = Place(file.name, line, "line")
-    return lambda: parse_lines(block, file.format, task=options.task, max_fields=options.max_fields, place=place)
+    location = RowLocation(file.name, line, "line")
+    return lambda: parse_lines(block, file.format, task=options.task, max_fields=options.max_fields, location=location)
 
 
 def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
-    """Yield whole lines of about `size` bytes; the first blocks are smaller, so that training begins early."""
+    """Yield complete lines of about `size` bytes; the first blocks are smaller, so that training begins early."""
     rest: list[bytes] = []
     held, first = 0, True
     now = min(size, _FIRST_BLOCK)
@@ -198,12 +200,14 @@ def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
 
 
 # --- npz
-def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, kept: dict[str, Batch]) -> Iterator[Piece]:
-    if file.path not in kept:
-        place, task, most = Place(file.name), options.task, options.max_fields
+def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, cache: dict[str, Batch]) -> Iterator[Piece]:
+    if file.path not in cache:
+        location, task, most = RowLocation(file.name), options.task, options.max_fields
         with _open_npz(file) as arrays:
-            kept[file.path] = batch_of_arrays(arrays, part=options.part, task=task, max_fields=most, place=place)
-    batch = kept[file.path]
+            cache[file.path] = batch_of_arrays(
+                arrays, split=options.split, task=task, max_fields=most, location=location
+            )
+    batch = cache[file.path]
     size = _piece_rows(options)
     for first in range(skip.rest(), batch.rows, size):
         yield _decoded(batch.slice(first, first + size))
@@ -235,28 +239,32 @@ def _table_pieces(file: DataFile, schema: Schema | ListSchema, options: ReadOpti
     readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "csv": _csv_rows, "tsv": _csv_rows}
     for first, rows in readers[file.format](file, schema, options, skip):
         for start in range(0, rows.num_rows, size):
-            part = rows.slice(start, size)
-            if not (skip.rows and skip.passes(part.num_rows)):
-                decode = _table_decoder(part, schema, options, Place(file.name, first + start))
-                yield Piece(decode, skip.rest(), part.num_rows)
+            chunk = rows.slice(start, size)
+            if not (skip.rows and skip.passes(chunk.num_rows)):
+                decode = _table_decoder(chunk, schema, options, RowLocation(file.name, first + start))
+                yield Piece(decode, skip.rest(), chunk.num_rows)
 
 
-def _table_decoder(rows: Any, schema: Schema | ListSchema, options: ReadOptions, place: Place) -> Callable[[], Batch]:
-    return lambda: batch_of_rows(rows, schema, options, place)
+def _table_decoder(
+    rows: pa.RecordBatch, schema: Schema | ListSchema, options: ReadOptions, location: RowLocation
+) -> Callable[[], Batch]:
+    return lambda: batch_of_rows(rows, schema, options, location)
 
 
-def batch_of_rows(rows: Any, schema: Schema | ListSchema, options: ReadOptions, place: Place) -> Batch:
+def batch_of_rows(
+    rows: pa.RecordBatch, schema: Schema | ListSchema, options: ReadOptions, location: RowLocation
+) -> Batch:
     """Return a record batch as a batch, whichever its schema."""
     task, labelled = options.task, options.labelled
     if isinstance(schema, ListSchema):
         most = options.max_fields
-        return batch_of_lists(rows, schema, task=task, max_fields=most, place=place, labelled=labelled)
-    return batch_of_columns(rows, schema, task=task, place=place, labelled=labelled)
+        return batch_of_lists(rows, schema, task=task, max_fields=most, location=location, labelled=labelled)
+    return batch_of_columns(rows, schema, task=task, location=location, labelled=labelled)
 
 
 def _parquet_rows(
     file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the number of the first row, and rows."""
     with file.open_file() as opened:
         metadata = pq.read_metadata(opened)
@@ -277,7 +285,7 @@ def _parquet_rows(
 
 def _arrow_rows(
     file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     with file.open_file() as opened:
         names = _open_ipc(file, opened).schema.names
         wanted = wanted_columns(schema, names, file.name, options.labelled)
@@ -291,7 +299,7 @@ def _arrow_rows(
             first += rows.num_rows
 
 
-def _file_batches(reader: Any) -> Iterator[Any]:
+def _file_batches(reader: ipc.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
     for index in range(reader.num_record_batches):
         yield reader.get_batch(index)
 
@@ -302,14 +310,14 @@ def _is_ipc_file(file: DataFile) -> bool:
         return bool(opened.read(6) == b"ARROW1")
 
 
-def _open_ipc(file: DataFile, opened: Any, fields: list[int] | None = None) -> Any:
+def _open_ipc(file: DataFile, opened: pa.NativeFile, fields: list[int] | None = None) -> Any:
     options = ipc.IpcReadOptions(included_fields=fields)
     return (ipc.open_file if _is_ipc_file(file) else ipc.open_stream)(opened, options=options)
 
 
 def _csv_rows(
     file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     if isinstance(schema, ListSchema):
         raise DataError(f"{file.name}: CSV has no lists; describe its columns by a Schema")
     names = columns_of(file, options).names
@@ -321,7 +329,7 @@ def _csv_rows(
             first += rows.num_rows
 
 
-def _open_csv(file: DataFile, stream: Any, options: ReadOptions, wanted: list[str] | None) -> Any:
+def _open_csv(file: DataFile, stream: pa.NativeFile, options: ReadOptions, wanted: list[str] | None) -> Any:
     """Open CSV: with `wanted` columns as bytes, or to see the types of all."""
     convert = csv.ConvertOptions()
     if wanted is not None:
@@ -344,8 +352,8 @@ def _csv_errors(file: DataFile, header: bool) -> Iterator[None]:
         yield
     except pa.ArrowInvalid as error:
         reason = one_line(error)
-        if found := _CSV_ROW.search(reason):
-            row = int(found[1]) - header
-            reason = reason[found.end() :]
+        if match := _CSV_ROW.search(reason):
+            row = int(match[1]) - header
+            reason = reason[match.end() :]
             raise DataError(f"{file.name}, row {row}: {reason[0].lower()}{reason[1:]}") from error
         raise DataError(f"{file.name}: {reason}") from error

@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.support.instructions import lowest_set_bit
 from bitlane.support.jit import Loop, machine_code
+
+Bytes = NDArray[np.uint8]
 
 OK, NO_NUMBER, TOO_LARGE = 0, 1, 2
 # Errors of a line.
@@ -45,13 +48,13 @@ def kernel(function: Loop) -> Any:
 
 
 @inlined
-def digit_at(text: Any, at: int) -> Any:
+def digit_at(text: Bytes, at: int) -> Any:
     """Return the digit at `at`; 10 or more if the byte is not a digit."""
     return np.uint8(text[at] - _ZERO)
 
 
 @inlined
-def scan_short(text: Any, at: int) -> Any:
+def scan_short(text: Bytes, at: int) -> Any:
     """Return the digits from `at` on as an integer and their number; 8 if there are eight or more.
 
     There are eight bytes from `at` on. They are looked at together: a loop over digits would guess its end wrong.
@@ -73,39 +76,39 @@ def scan_short(text: Any, at: int) -> Any:
 
 
 @inlined
-def scan_whole(text: Any, at: int) -> Any:
+def scan_integer(text: Bytes, at: int) -> Any:
     """Return the digits from `at` on as an integer, the index behind them, and OK, NO_NUMBER or TOO_LARGE."""
     if at + 8 <= len(text):
-        found, count = scan_short(text, at)
+        number, count = scan_short(text, at)
         if count < 8:
-            return found, at + count, NO_NUMBER if count == 0 else OK
+            return number, at + count, NO_NUMBER if count == 0 else OK
     begin = at
-    found = np.uint64(0)
+    number = np.uint64(0)
     digit = digit_at(text, at)
     while digit < 10:
-        found = found * _TEN + np.uint64(digit)
+        number = number * _TEN + np.uint64(digit)
         at += 1
         digit = digit_at(text, at)
     if at - begin > _EXACT:
-        return long_whole(text, begin)
-    return found, at, NO_NUMBER if at == begin else OK
+        return long_integer(text, begin)
+    return number, at, NO_NUMBER if at == begin else OK
 
 
 @kernel
-def long_whole(text: Any, at: int) -> tuple[Any, int, int]:
-    """Do as `scan_whole` does, with more than 19 digits."""
-    found = np.uint64(0)
+def long_integer(text: Bytes, at: int) -> tuple[Any, int, int]:
+    """Do as `scan_integer` does, with more than 19 digits."""
+    number = np.uint64(0)
     while digit_at(text, at) < 10:
         digit = np.uint64(digit_at(text, at))
-        if found > _LARGEST_TENTH or (found == _LARGEST_TENTH and digit > np.uint64(5)):
-            return found, at, TOO_LARGE
-        found = found * _TEN + digit
+        if number > _LARGEST_TENTH or (number == _LARGEST_TENTH and digit > np.uint64(5)):
+            return number, at, TOO_LARGE
+        number = number * _TEN + digit
         at += 1
-    return found, at, OK
+    return number, at, OK
 
 
 @inlined
-def scan_exponent(text: Any, at: int) -> tuple[int, int]:
+def scan_exponent(text: Bytes, at: int) -> tuple[int, int]:
     """Return the exponent behind an "e" at `at` and the index behind it; without digits, 0 and `at`."""
     begin = at
     at += 1
@@ -124,7 +127,7 @@ def scan_exponent(text: Any, at: int) -> tuple[int, int]:
 
 
 @inlined
-def scan_number(text: Any, at: int) -> tuple[float, int, int]:
+def scan_number(text: Bytes, at: int) -> tuple[float, int, int]:
     """Return the decimal number at `at`, the index behind it, and OK or NO_NUMBER.
 
     Up to 15 digits with an exponent from -22 to 22 it is the float64 nearest to the text, as Python's `float` has it;
@@ -163,8 +166,8 @@ def scan_number(text: Any, at: int) -> tuple[float, int, int]:
 
 
 @kernel
-def long_mantissa(text: Any, at: int, stop: int) -> tuple[Any, int]:
-    """Return the first 19 digits, leading zeros apart, and the exponent that puts the point in its place."""
+def long_mantissa(text: Bytes, at: int, stop: int) -> tuple[Any, int]:
+    """Return the first 19 digits, leading zeros apart, and the exponent that moves the point back."""
     mantissa, digits, exponent, behind = np.uint64(0), 0, 0, False
     while at < stop:
         digit = digit_at(text, at)
@@ -182,7 +185,7 @@ def long_mantissa(text: Any, at: int, stop: int) -> tuple[Any, int]:
 
 
 @inlined
-def scale(mantissa: Any, exponent: Any) -> Any:
+def scale(mantissa: float, exponent: int) -> Any:
     """Return mantissa * 10^exponent; infinity beyond float64."""
     if exponent == 0 or mantissa == 0.0:
         return mantissa
@@ -200,7 +203,7 @@ def is_blank(byte: int) -> bool:
 
 
 @inlined
-def is_missing(text: Any, size: int) -> Any:
+def is_missing(text: Bytes, size: int) -> Any:
     """Whether a text begins with NA, N/A, null or NULL and ends there."""
     if size == 2:
         return text[0] == 78 and text[1] == 65
@@ -211,7 +214,7 @@ def is_missing(text: Any, size: int) -> Any:
 
 
 @kernel
-def numbers_of_cells(text: Any, offsets: Any, values: Any) -> int:
+def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], values: NDArray[np.float64]) -> int:
     """Read each cell as a number; return the index of the first cell that is not a number, or -1.
 
     Parameters
@@ -253,7 +256,7 @@ def _ends(byte: int) -> bool:
 
 
 @kernel
-def count_lines(text: Any) -> int:
+def count_lines(text: Bytes) -> int:
     """Return how many lines are not blank, and not only a comment. The text ends with a newline."""
     rows, at, size = 0, 0, len(text)
     while at < size:
@@ -268,18 +271,23 @@ def count_lines(text: Any) -> int:
 
 
 @kernel
-def parse_features(text: Any, features: Any, rows: Any, settings: Any) -> tuple[int, int, int, int]:
+def parse_features(
+    text: Bytes,
+    columns: tuple[NDArray[np.uint64], NDArray[np.uint16], NDArray[np.float32]],
+    rows: tuple[NDArray[np.int64], NDArray[np.float32]],
+    line_format: tuple[bool, bool, int],
+) -> tuple[int, int, int, int]:
     """Read lines of libsvm and libffm: see `text.parse_lines`.
 
     Parameters
     ----------
     text : uint8 [bytes]
         Ends with a newline.
-    features : uint64 [most], uint16 [most], float32 [most]
+    columns : uint64 [most], uint16 [most], float32 [most]
         Keys, fields and values, to be filled.
     rows : int64 [lines + 1], float32 [lines]
         Offsets and labels, to be filled; the first offset is 0.
-    settings : bool, bool, int
+    line_format : bool, bool, int
         Whether there are fields, whether labels are classes, and the field that no field reaches.
 
     Returns
@@ -287,9 +295,9 @@ def parse_features(text: Any, features: Any, rows: Any, settings: Any) -> tuple[
     int, int, int, int
         Rows; OK or the first error; its line and index.
     """
-    keys, fields, values = features
+    keys, fields, values = columns
     offsets, labels = rows
-    has_fields, classes, fields_end = settings
+    has_fields, classes, fields_end = line_format
     row, nnz, line, at, size = 0, 0, 0, 0, len(text)
     while at < size:
         while is_blank(text[at]):
@@ -311,14 +319,14 @@ def parse_features(text: Any, features: Any, rows: Any, settings: Any) -> tuple[
                     break
                 begin = at
                 if has_fields:
-                    number, at, code = scan_whole(text, at)
+                    number, at, code = scan_integer(text, at)
                     if code == TOO_LARGE or (code == OK and number >= np.uint64(fields_end)):
                         return row, FIELD_RANGE, line, begin
                     if code != OK or text[at] != _COLON:
                         return row, BAD_FIELD, line, begin
                     fields[nnz] = number
                     at += 1
-                number, at, code = scan_whole(text, at)
+                number, at, code = scan_integer(text, at)
                 if code == TOO_LARGE:
                     return row, KEY_RANGE, line, begin
                 if code != OK or text[at] != _COLON:

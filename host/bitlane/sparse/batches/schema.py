@@ -1,4 +1,4 @@
-"""Which columns of a data set are features, label and time: part of a saved model."""
+"""Which columns of a data set are features, label and time; stored in a saved model."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from bitlane.support.optional import require_extra
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
+    from bitlane.sparse.batches.pieces import Piece
     from bitlane.sparse.batches.stream import StreamOffset
 
 _ROWS_AHEAD = 1 << 15
@@ -79,8 +80,8 @@ class MemorySource:
     def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
         """Yield the batches of an epoch, without its first `start` rows."""
         first, inner = split_start(start, self.options.shuffle_rows)
-        parts = iter([self.batch.slice(first, self.batch.rows)])
-        for batch in arranged(parts, self.options, epoch, (first, inner)):
+        chunks = iter([self.batch.slice(first, self.batch.rows)])
+        for batch in arranged(chunks, self.options, epoch, (first, inner)):
             self.rows += batch.rows
             yield batch
 
@@ -121,7 +122,7 @@ class FileSource:
         self.wait_seconds = 0.0
         self.rows = 0
         self._epoch_rows: int | None = None
-        self._kept: dict[str, Batch] = {}
+        self._batches: dict[str, Batch] = {}
 
     @property
     def epoch_rows(self) -> int | None:
@@ -147,7 +148,7 @@ class FileSource:
         if any(file.format not in COUNTED for file in self.files):
             return None
         with ThreadPoolExecutor(_OPENERS) as pool:
-            counts = list(pool.map(lambda file: known_rows(file, self.options.part), self.files))
+            counts = list(pool.map(lambda file: known_rows(file, self.options.split), self.files))
         return None if None in counts else sum(count for count in counts if count is not None)
 
     def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
@@ -162,8 +163,8 @@ class FileSource:
         """
         options = self.options
         first, inner = split_start(start, options.shuffle_rows)
-        parts = in_order(self._pieces(epoch, first), options.threads)
-        batches = ahead(arranged(parts, options, epoch, (first, inner)), max(2, _ROWS_AHEAD // options.batch_rows))
+        chunks = in_order(self._pieces(epoch, first), options.threads)
+        batches = ahead(arranged(chunks, options, epoch, (first, inner)), max(2, _ROWS_AHEAD // options.batch_rows))
         count = 0
         try:
             while True:
@@ -184,13 +185,12 @@ class FileSource:
 
     def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
         from bitlane.sparse.batches.pieces import Skip, pieces_of
-        from bitlane.sparse.batches.shares import shared
 
         share = self.options.share
         skip = Skip(start if share[1] == 1 else 0)
         files = [self.files[index] for index in file_order(len(self.files), self.options, epoch)]
-        found = (piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._kept))
-        yield from found if share[1] == 1 else shared(found, share, start)
+        pieces = (piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._batches))
+        yield from pieces if share[1] == 1 else _shared(pieces, share, start)
 
 
 def open_source(
@@ -222,3 +222,28 @@ def open_source(
     ...     model.learn(batch)
     """
     return FileSource(paths, replace(options or ReadOptions(), **settings))
+
+
+def _shared(pieces: Iterator[Piece], share: tuple[int, int], start: int) -> Iterator[Piece]:
+    """Yield the pieces of one of several workers: every n-th from piece i on, without their first `start` rows.
+
+    Parameters
+    ----------
+    pieces : iterator of Piece
+        All pieces, without a skip.
+    share : (int, int)
+        i and n.
+    start : int
+        Text has to be decoded to count its rows.
+    """
+    index, count = share
+    for number, piece in enumerate(pieces):
+        if number % count != index:
+            continue
+        if start:
+            rows = piece.rows or piece().rows
+            if start >= rows:
+                start -= rows
+                continue
+            piece, start = replace(piece, drop=start), 0
+        yield piece

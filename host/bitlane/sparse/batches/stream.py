@@ -19,11 +19,12 @@ from bitlane.support.optional import require_extra
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
+    from bitlane.sparse.batches.pieces import Piece
 
 SEGMENTS = ("parquet", "arrow")
 _PAUSE = 0.05  # seconds; so soon a waiting reader sees that it shall end
 _BATCHES_AHEAD = 4
-Part = tuple["StreamOffset", Batch | None]  # rows of a segment and their end; None behind the last ones
+Chunk = tuple["StreamOffset", Batch | None]  # rows of a segment and their end; None behind the last ones
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,12 @@ class FolderStream:
         """
         del epoch
         closing = threading.Event()
-        parts = in_order(self._tasks(closing, start), self.options.threads, closing)
-        found = ahead(_cut_segments(parts, self.options.batch_rows), _BATCHES_AHEAD)
+        chunks = in_order(self._tasks(closing, start), self.options.threads, closing)
+        results = ahead(_cut_segments(chunks, self.options.batch_rows), _BATCHES_AHEAD)
         try:
             while not self._stop.is_set():
                 begin = perf_counter()
-                item = next(found, None)
+                item = next(results, None)
                 self.wait_seconds += perf_counter() - begin
                 if item is None:
                     return
@@ -150,9 +151,9 @@ class FolderStream:
                 yield batch
         finally:
             closing.set()
-            found.close()
+            results.close()
 
-    def _tasks(self, closing: threading.Event, start: int) -> Generator[Callable[[], Part], None, None]:
+    def _tasks(self, closing: threading.Event, start: int) -> Generator[Callable[[], Chunk], None, None]:
         from bitlane.sparse.batches.pieces import Skip, known_rows, pieces_of
 
         offset, beyond = self.offset, start
@@ -187,8 +188,8 @@ class FolderStream:
         last, sizes = "", dict[str, tuple[int, float]]()
         while not (closing.is_set() or self._stop.is_set()):
             with reading(self.folder):
-                found = segments_below(self._system, self._root, SEGMENTS)
-            for name, file in found:
+                segments = segments_below(self._system, self._root, SEGMENTS)
+            for name, file in segments:
                 if name < first or name <= last or not self._is_mine(name):
                     continue
                 if reason := why_incomplete(file):
@@ -201,9 +202,9 @@ class FolderStream:
             self._pause(closing)
 
     def _is_mine(self, name: str) -> bool:
-        """Whether a segment belongs to this part of the stream: parts have whole segments, by their names."""
-        part, parts = self.options.share
-        return zlib.crc32(name.encode()) % parts == part
+        """Whether a segment belongs to this share of the stream: segments are dealt out by their names."""
+        index, count = self.options.share
+        return zlib.crc32(name.encode()) % count == index
 
     def _check_growth(self, file: DataFile, sizes: dict[str, tuple[int, float]], reason: str) -> None:
         size, since = sizes.get(file.path, (-1, 0.0))
@@ -219,8 +220,8 @@ class FolderStream:
                 return
 
 
-def _named(piece: Any, name: str, row: int) -> Callable[[], Part]:
-    def decode() -> Part:
+def _named(piece: Piece | None, name: str, row: int) -> Callable[[], Chunk]:
+    def decode() -> Chunk:
         if piece is None:
             return StreamOffset(name, row), None
         batch = piece()
@@ -229,17 +230,17 @@ def _named(piece: Any, name: str, row: int) -> Callable[[], Part]:
     return decode
 
 
-def _cut_segments(parts: Generator[Part, None, None], rows: int) -> Generator[tuple[StreamOffset, Batch], None, None]:
-    """Yield batches of `rows` rows, cut where the whole segment would be cut, with the offset behind each."""
+def _cut_segments(chunks: Generator[Chunk, None, None], rows: int) -> Generator[tuple[StreamOffset, Batch], None, None]:
+    """Yield batches of `rows` rows, cut where the complete segment would be cut, with the offset behind each."""
     held: list[Batch] = []
     count = 0
     try:
-        for end, part in parts:
-            if part is not None:
-                at, begin = 0, end.rows - part.rows
-                while at < part.rows:
+        for end, chunk in chunks:
+            if chunk is not None:
+                at, begin = 0, end.rows - chunk.rows
+                while at < chunk.rows:
                     room = rows - (begin + at) % rows
-                    taken = part.slice(at, at + room)
+                    taken = chunk.slice(at, at + room)
                     held.append(taken)
                     at += taken.rows
                     count = begin + at
@@ -250,4 +251,4 @@ def _cut_segments(parts: Generator[Part, None, None], rows: int) -> Generator[tu
                 yield end, Batch.concatenate(held)
                 held = []
     finally:
-        parts.close()
+        chunks.close()

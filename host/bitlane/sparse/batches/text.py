@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import LARGEST_FIELD, Place, class_message
+from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, class_message
 from bitlane.sparse.batches.scanning import (
     BAD_FIELD,
     BAD_KEY,
@@ -27,9 +27,9 @@ _SHORTEST = {"libsvm": 4, "libffm": 6}  # bytes of a feature and the byte behind
 
 
 def parse_lines(
-    block: bytes, layout: str, *, task: str = "classification", max_fields: int | None = None, place: Place
+    block: bytes, layout: str, *, task: str = "classification", max_fields: int | None = None, location: RowLocation
 ) -> Batch:
-    r"""Return the rows of whole lines.
+    r"""Return the rows of complete lines.
 
     A line is ``label key:value ...`` (libsvm) or ``label field:key:value ...`` (libffm), with blanks in between. Keys
     are whole numbers from 0 to 2^64 - 1, fields from 0 to 65,535. ``#`` begins a comment. Empty lines and ``\r`` before
@@ -45,7 +45,7 @@ def parse_lines(
         Which labels are valid: see `check_labels`.
     max_fields : int, optional
         Fields must be below it.
-    place : Place
+    location : RowLocation
         Where the block comes from, in lines.
 
     Returns
@@ -68,42 +68,42 @@ def parse_lines(
     settings = (layout == "libffm", task == "classification", fields_end)
     rows, code, line, at = parse_features(text, (keys, fields, values), (offsets, labels), settings)
     if code:
-        raise place.error(line, _message(code, _token(block, at), settings))
+        raise location.error(line, _message(code, _token(block, at), settings))
     nnz = int(offsets[rows])
     return Batch(keys[:nnz], fields[:nnz], values[:nnz], offsets[: rows + 1], labels[:rows])
 
 
 def count_rows(block: bytes) -> int:
     """Return how many lines of a block are rows: not blank, and not only a comment."""
-    found: int = count_lines(np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8))
-    return found
+    rows: int = count_lines(np.frombuffer(block if block.endswith(b"\n") else block + b"\n", np.uint8))
+    return rows
 
 
 def _token(block: bytes, at: int) -> str:
     """Return the text from `at` to the next blank, shortened."""
-    found = re.split(rb"[ \t\r\n]", block[at : at + 60], maxsplit=1)[0].decode("utf-8", "replace")
-    return found if len(found) <= 40 else found[:37] + "..."
+    token = re.split(rb"[ \t\r\n]", block[at : at + 60], maxsplit=1)[0].decode("utf-8", "replace")
+    return token if len(token) <= 40 else token[:37] + "..."
 
 
 def _message(code: int, token: str, settings: tuple[bool, bool, int]) -> str:
     """Return why a label or a feature is wrong."""
     has_fields, _, fields_end = settings
     shape = "field:key:value" if has_fields else "key:value"
-    parts = token.split(":")
-    key = parts[1] if has_fields and len(parts) > 1 else parts[0]
-    whole = "whole numbers from 0 to 2^64 - 1"
-    if code in (BAD_FIELD, BAD_KEY, BAD_VALUE) and len(parts) != shape.count(":") + 1:
+    items = token.split(":")
+    key = items[1] if has_fields and len(items) > 1 else items[0]
+    integers = "whole numbers from 0 to 2^64 - 1"
+    if code in (BAD_FIELD, BAD_KEY, BAD_VALUE) and len(items) != shape.count(":") + 1:
         return f"feature {token!r} is not {shape}"
     return {
         BAD_LABEL: f"label {token!r} is no finite number",
         NO_CLASS: class_message(token),
         LABEL_RANGE: f"label {token!r} is beyond float32",
-        BAD_FIELD: f"field {parts[0]!r} is no whole number from 0 to {fields_end - 1}",
-        FIELD_RANGE: f"field {parts[0]} is above the largest, {fields_end - 1}",
-        BAD_KEY: f"key {key!r} is negative: keys are {whole}"
+        BAD_FIELD: f"field {items[0]!r} is no whole number from 0 to {fields_end - 1}",
+        FIELD_RANGE: f"field {items[0]} is above the largest, {fields_end - 1}",
+        BAD_KEY: f"key {key!r} is negative: keys are {integers}"
         if key.startswith("-")
-        else f"key {key!r} is not one of the {whole}",
-        KEY_RANGE: f"key {key} is too large: keys are {whole}",
-        BAD_VALUE: f"value {parts[-1]!r} of feature {token!r} is no finite number",
-        VALUE_RANGE: f"value {parts[-1]!r} of feature {token!r} is beyond float32",
+        else f"key {key!r} is not one of the {integers}",
+        KEY_RANGE: f"key {key} is too large: keys are {integers}",
+        BAD_VALUE: f"value {items[-1]!r} of feature {token!r} is no finite number",
+        VALUE_RANGE: f"value {items[-1]!r} of feature {token!r} is beyond float32",
     }[code]

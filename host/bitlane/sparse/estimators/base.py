@@ -1,13 +1,13 @@
-"""The common part of the estimators of sparse models: parameters, training, scores."""
+"""What the estimators of sparse models share: parameters, training, scores."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -15,9 +15,14 @@ from bitlane.support.optional import require_extra
 from bitlane.support.scalars import as_integer
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 
-from .encoding import Encoder, find_encoder, rows_of
-from .pickling import pack, unpack
+from .encoding import RowEncoder, find_encoder, rows_of
 from .validation import as_seed
+
+if TYPE_CHECKING:
+    from bitlane.sparse.models.model import SparseModel
+    from bitlane.sparse.parameters.optimizers import Optimizer
+
+Classes = NDArray[Any] | None  # of a classifier
 
 PIECE_ROWS = 1 << 14  # learned in one call, rounded up to minibatches
 SHARED = ("epochs", "batch_rows", "shuffle", "threads", "sightings")  # checked by `_check`
@@ -58,12 +63,12 @@ class SparseEstimator(BaseEstimator):
         inherited = getattr(super(), "__getstate__", None)
         state = dict(inherited() if inherited is not None else self.__dict__)
         if "model_" in state:
-            state["model_"] = pack(state["model_"])
+            state["model_"] = _pack(state["model_"])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "model_" in state:
-            state = {**state, "model_": unpack(state["model_"], state.get("device") or "cpu")}
+            state = {**state, "model_": _unpack(state["model_"], state.get("device") or "cpu")}
         inherited = getattr(super(), "__setstate__", None)
         if inherited is not None:
             inherited(state)
@@ -71,10 +76,10 @@ class SparseEstimator(BaseEstimator):
             self.__dict__.update(state)
 
     # --- training
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: object, y: ArrayLike | None) -> None:
         self._check()
         encoder = find_encoder(X, self.fields, self._needs_fields)
-        batch, found = self._encoded(encoder, X, y, None)
+        batch, classes = self._encoded(encoder, X, y, None)
         if batch.rows == 0:
             raise DataError("X has 0 rows: there is nothing to learn from")
         seed = as_seed(self.random_state)
@@ -82,34 +87,35 @@ class SparseEstimator(BaseEstimator):
         for epoch in range(self.epochs):
             order = np.random.default_rng((seed, epoch)).permutation(batch.rows) if self.shuffle else None
             self._learn(model, batch, order)
-        self._remember(X, encoder, model, found)
+        self._remember(X, encoder, model, classes)
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> None:
+    def _partial_fit(self, X: object, y: ArrayLike | None, classes: Classes = None) -> None:
         self._check()
         fitted = self.__sklearn_is_fitted__()
         encoder = self._encoder if fitted else find_encoder(X, self.fields, self._needs_fields)
-        batch, found = self._encoded(encoder, X, y, classes)
+        batch, classes = self._encoded(encoder, X, y, classes)
         model = self.model_ if fitted else self._new_model(encoder, as_seed(self.random_state))
         self._learn(model, batch, None)
         if not fitted:
-            self._remember(X, encoder, model, found)
+            self._remember(X, encoder, model, classes)
 
-    def _encoded(self, encoder: Encoder, X: Any, y: Any, classes: Any) -> tuple[Batch, Any]:
-        """Return X with labels, and what the estimator must remember of them."""
+    def _encoded(self, encoder: RowEncoder, X: object, y: ArrayLike | None, classes: Classes) -> tuple[Batch, Classes]:
+        """Return X with labels, and the classes that the estimator must remember."""
         if y is None and isinstance(X, Batch):
             y = X.labels if np.any(X.labels % 1) else X.labels.astype(np.int64)
-        labels, found = self._labels(y, rows_of(X), classes)
-        return encoder.encode(X, type(self).__name__, labels), found
+        labels, classes = self._labels(y, rows_of(X), classes)
+        return encoder.encode(X, type(self).__name__, labels), classes
 
-    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
-        """Return the labels for the model, and what the estimator must remember of them."""
+    def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
+        """Return the labels for the model, and the classes that the estimator must remember."""
         raise NotImplementedError
 
-    def _new_model(self, encoder: Encoder, seed: int) -> Any:
+    def _new_model(self, encoder: RowEncoder, seed: int) -> SparseModel:
         from bitlane.sparse.models.model import SparseModel
         from bitlane.sparse.models.spec import ModelSpec
 
-        shape = {name: getattr(self, name) for name in self._shape}
+        settings: dict[str, Any] = {name: getattr(self, name) for name in self._shape}
+        settings |= by_group(self.optimizer, self._optimizers, "optimizer") | self._more()
         spec = ModelSpec(
             self._kind,
             self._loss,
@@ -118,18 +124,16 @@ class SparseEstimator(BaseEstimator):
             batch_rows=self.batch_rows,
             sightings=self.sightings,
             seed=seed,
-            **shape,
-            **by_part(self.optimizer, self._optimizers, "optimizer"),
-            **self._more(),
+            **settings,
         )
         device = getattr(self, "device", None)
         return SparseModel(spec) if device is None else SparseModel(spec, device)
 
-    def _more(self) -> dict[str, Any]:
-        """Return more of the model's description."""
+    def _more(self) -> dict[str, Optimizer]:
+        """Return the optimizers of further parameter groups."""
         return {}
 
-    def _learn(self, model: Any, batch: Batch, order: NDArray[np.int64] | None) -> None:
+    def _learn(self, model: SparseModel, batch: Batch, order: NDArray[np.int64] | None) -> None:
         """Let the model learn the rows of a batch once, in their order or in another."""
         step = -(-PIECE_ROWS // self.batch_rows) * self.batch_rows
 
@@ -154,7 +158,7 @@ class SparseEstimator(BaseEstimator):
             if name != "shuffle":
                 as_integer(name, getattr(self, name), 1)
 
-    def _remember(self, X: Any, encoder: Encoder, model: Any, found: Any) -> None:
+    def _remember(self, X: object, encoder: RowEncoder, model: SparseModel, classes: Classes) -> None:
         """Set the attributes that fit leaves."""
         self.model_, self._encoder = model, encoder
         for name, value in (("n_features_in_", encoder.columns), ("feature_names_in_", encoder.names)):
@@ -162,44 +166,71 @@ class SparseEstimator(BaseEstimator):
                 setattr(self, name, value)
             elif hasattr(self, name):
                 delattr(self, name)
-        self._remember_labels(found)
+        self._remember_classes(classes)
 
-    def _remember_labels(self, found: Any) -> None:
-        """Set the attributes that fit leaves of y."""
+    def _remember_classes(self, classes: Classes) -> None:
+        """Set the attributes that fit leaves of the labels."""
 
     # --- scores
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: object) -> NDArray[np.float64]:
         """Return the model's score of each row, float64 [rows]."""
         if not self.__sklearn_is_fitted__():
             raise not_fitted(type(self).__name__)
         batch = self._encoder.encode(X, type(self).__name__)
         starts = range(0, batch.rows, PIECE_ROWS)
-        parts = [self.model_.scores(batch.slice(start, start + PIECE_ROWS)) for start in starts]
-        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
+        scores = [self.model_.scores(batch.slice(start, start + PIECE_ROWS)) for start in starts]
+        return np.concatenate([np.zeros(0), *scores]).astype(np.float64)
 
 
-def by_part(optimizer: Any, parts: tuple[str, ...], name: str) -> dict[str, Any]:
-    """Return the optimizers of the parts of a model that has these.
+def by_group(optimizer: object, names: tuple[str, ...], name: str) -> dict[str, Optimizer]:
+    """Return the optimizer of each of the parameter groups `names` of a model.
 
     Raises
     ------
     DataError
-        Neither an optimizer, nor the name of one, nor as many of them as there are parts.
+        Neither an optimizer, nor the name of one, nor as many of them as there are groups.
     """
     if optimizer is None:
         return {}
     from bitlane.sparse.parameters.optimizers import OPTIMIZERS, Optimizer
 
-    given = optimizer if isinstance(optimizer, tuple | list) else (optimizer,) * len(parts)
-    if len(given) != len(parts):
-        raise DataError(f"{name}={optimizer!r}: give one, or {len(parts)}: of {' and of '.join(parts)}")
-    found = {}
-    for part, each in zip(parts, given, strict=True):
+    given = optimizer if isinstance(optimizer, tuple | list) else (optimizer,) * len(names)
+    if len(given) != len(names):
+        raise DataError(f"{name}={optimizer!r}: give one, or {len(names)}: of {' and of '.join(names)}")
+    optimizers: dict[str, Optimizer] = {}
+    for group, each in zip(names, given, strict=True):
         if isinstance(each, str) and each in OPTIMIZERS:
-            found[part] = OPTIMIZERS[each]()
+            optimizers[group] = OPTIMIZERS[each]()
         elif isinstance(each, Optimizer):
-            found[part] = each
+            optimizers[group] = each
         else:
-            names = ", ".join(map(repr, OPTIMIZERS))
-            raise DataError(f"{name}={optimizer!r}: give {names}, or settings such as FTRL(alpha=0.05)")
-    return found
+            known = ", ".join(map(repr, OPTIMIZERS))
+            raise DataError(f"{name}={optimizer!r}: give {known}, or settings such as FTRL(alpha=0.05)")
+    return optimizers
+
+
+def _pack(model: SparseModel) -> dict[str, Any]:
+    """Return all of a `SparseModel` as names, numbers and arrays."""
+    table = model.parameters.table
+    with table.frozen():
+        return {
+            "spec": model.spec.to_json(),
+            "rows_seen": model.rows_seen,
+            "rows": list(table.items()),
+            "table": table.state(),
+            "matrices": {name: matrix.state() for name, matrix in model.matrices.items()},
+        }
+
+
+def _unpack(state: dict[str, Any], device: str) -> SparseModel:
+    """Return the model that `_pack` took, with the same bits; `device` as in `SparseModel`."""
+    from bitlane.sparse.models.model import SparseModel
+    from bitlane.sparse.models.spec import ModelSpec
+
+    model = SparseModel(ModelSpec.from_json(state["spec"]), device)
+    model.rows_seen = state["rows_seen"]
+    model.parameters.table.load(state["rows"])
+    model.parameters.table.restore(state["table"])
+    for name, matrix in model.matrices.items():
+        matrix.restore(state["matrices"][name])
+    return model

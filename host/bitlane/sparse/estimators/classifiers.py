@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.models.recipes import RECIPES
+from bitlane.sparse.parameters.optimizers import Optimizer
+from bitlane.support.optional import require_extra
 from bitlane.support.sklearn_compat import ClassifierMixin
 
-from .base import SparseEstimator, by_part
-from .networks import Network
+from .base import Classes, SparseEstimator, by_group
 from .parameters import documented
 from .validation import one_a_row, two_classes
 
@@ -33,7 +35,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self: Self, X: Any, y: Any = None) -> Self:
+    def fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
         """Train on X and y, anew.
 
         Parameters
@@ -57,7 +59,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         self._fit(X, y)
         return self
 
-    def partial_fit(self: Self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def partial_fit(self: Self, X: object, y: ArrayLike | None = None, classes: ArrayLike | None = None) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
         Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
@@ -88,30 +90,31 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         self._partial_fit(X, y, known)
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the logit of the second class for each row of X: float64 [rows]."""
         return self._scores(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the likelier class of each row of X, of the type of the labels."""
         scores = self._scores(X)
         return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Return the probabilities of both classes for each row of X: float64 [rows, 2]."""
         scores = self._scores(X)
         return np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
 
-    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
+    def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
         labels = one_a_row(y, rows)
-        found = two_classes(labels) if classes is None else classes
-        known = np.isin(labels, found)
+        classes = two_classes(labels) if classes is None else classes
+        known = np.isin(labels, classes)
         if not known.all():
-            raise DataError(f"y has the label {labels[~known].tolist()[0]!r}, which is not one of {found.tolist()}")
-        return (labels == found[1]).astype(np.float32), found
+            raise DataError(f"y has the label {labels[~known].tolist()[0]!r}, which is not one of {classes.tolist()}")
+        return np.equal(labels, classes[1]).astype(np.float32), classes
 
-    def _remember_labels(self, found: Any) -> None:
-        self.classes_ = found
+    def _remember_classes(self, classes: Classes) -> None:
+        assert classes is not None
+        self.classes_ = classes
 
 
 @documented
@@ -191,13 +194,37 @@ class FFMClassifier(SparseClassifier):
         tags.classifier_tags.poor_score = self.linear is None  # products of two features cannot tell all classes apart
         return tags
 
-    def _more(self) -> dict[str, Any]:
-        return by_part(self.linear, ("linear",), "linear")
+    def _more(self) -> dict[str, Optimizer]:
+        return by_group(self.linear, ("linear",), "linear")
+
+
+@dataclass(eq=False, repr=False)
+class NetworkClassifier(SparseClassifier):
+    """What the classifiers with layers share: minibatches, embeddings by field, torch."""
+
+    batch_rows: int = RECIPES["dnn"].batch_rows
+    dim: int = RECIPES["dnn"].dim
+    hidden: tuple[int, ...] = RECIPES["dnn"].hidden
+    initial_scale: float | None = None
+    dense_optimizer: Any = None
+    device: str = "cpu"
+
+    _needs_fields: ClassVar[bool] = True
+    _shape: ClassVar[tuple[str, ...]] = ("dim", "hidden", "initial_scale")
+
+    def _check(self) -> None:
+        super()._check()
+        require_extra("torch", type(self).__name__, "'bitlane[sparse,torch]'")
+        if not isinstance(self.hidden, tuple | list):
+            raise DataError(f"hidden={self.hidden!r}: give the sizes of the hidden layers, such as (64, 32)")
+
+    def _more(self) -> dict[str, Optimizer]:
+        return by_group(self.dense_optimizer, ("dense",), "dense_optimizer")
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class DNNClassifier(Network, SparseClassifier):
+class DNNClassifier(NetworkClassifier):
     """Embeddings pooled by field, and layers above them. `fit` needs torch.
 
     {parameters}
@@ -215,7 +242,7 @@ class DNNClassifier(Network, SparseClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class WideDeepClassifier(Network, SparseClassifier):
+class WideDeepClassifier(NetworkClassifier):
     """Wide & Deep: the sum of logistic regression and a network (Cheng et al., 2016). `fit` needs torch.
 
     {parameters}
@@ -233,7 +260,7 @@ class WideDeepClassifier(Network, SparseClassifier):
 
 @documented
 @dataclass(eq=False, repr=False)
-class DeepFMClassifier(Network, SparseClassifier):
+class DeepFMClassifier(NetworkClassifier):
     """DeepFM: the sum of a factorization machine and a network that share their factors (Guo et al., 2017).
 
     `fit` needs torch.

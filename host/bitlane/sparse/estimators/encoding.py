@@ -1,12 +1,14 @@
 """What users call X, as batches: sparse and dense arrays, tables with named columns, and batches themselves."""
 
+# The tables of pandas, polars and Arrow have no types: they are Any from `is_table` on.
+
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -21,8 +23,25 @@ MOST_FIELDS = 1 << 16
 OWN_FIELDS = 100  # columns of an array that get a field each, where nobody says which field they are in
 
 
+class SparseMatrix(Protocol):
+    """What is used of a sparse matrix of scipy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        ...
+
+    def toarray(self) -> NDArray[Any]:
+        """Return the matrix as an array."""
+        ...
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed sparse rows."""
+        ...
+
+
 @dataclass(frozen=True)
-class Encoder:
+class RowEncoder:
     """How X becomes batches: fixed by the first X.
 
     Attributes
@@ -47,7 +66,7 @@ class Encoder:
     schema: Schema | None = None
     names: NDArray[Any] | None = None
 
-    def encode(self, X: Any, estimator: str, labels: NDArray[np.float32] | None = None) -> Batch:
+    def encode(self, X: object, estimator: str, labels: NDArray[np.float32] | None = None) -> Batch:
         """Return X as a batch.
 
         Parameters
@@ -78,16 +97,15 @@ class Encoder:
             labels = np.full(batch.rows, np.nan, np.float32)
         return Batch(batch.keys, batch.fields, batch.values, batch.offsets, labels)
 
-    def _of_array(self, X: Any, estimator: str) -> Batch:
-        rows, columns, found = _sparse_rows(X) if _is_sparse(X) else _dense_rows(X)
+    def _of_array(self, X: object, estimator: str) -> Batch:
+        rows, columns, (index, values, offsets) = _sparse_rows(X) if _is_sparse(X) else _dense_rows(X)
         if columns != self.columns:
             raise DataError(f"X has {columns} features, but {estimator} is expecting {self.columns} features as input")
-        index, values, offsets = found
         fields = np.zeros(len(index), np.uint16) if self.field_of is None else self.field_of[index]
         labels = np.full(rows, np.nan, np.float32)
         return Batch(index.astype(np.uint64), fields, values, offsets, labels)
 
-    def _named(self, X: Any) -> Any:
+    def _named(self, X: object) -> Any:
         """Return an array as a table with the columns of the first X."""
         pa = require_extra("pyarrow", "encoding a table", "'bitlane[sparse]'")
         array = X.toarray() if _is_sparse(X) else np.asarray(X)
@@ -98,7 +116,7 @@ class Encoder:
         return pa.table({name: _column(pa, array[:, j], name) for j, name in enumerate(self.names)})
 
 
-def find_encoder(X: Any, fields: Any, needs_fields: bool) -> Encoder:
+def find_encoder(X: object, fields: ArrayLike | None, needs_fields: bool) -> RowEncoder:
     """Return the encoder of the first X.
 
     Parameters
@@ -117,26 +135,26 @@ def find_encoder(X: Any, fields: Any, needs_fields: bool) -> Encoder:
     if isinstance(X, Batch):
         most = int(X.fields.max()) + 1 if X.nnz else 1
         count = most if fields is None else as_integer("fields", fields, 1, MOST_FIELDS)
-        return Encoder("batch", None, count)
+        return RowEncoder("batch", None, count)
     if is_table(X):
         if fields is not None:
             raise DataError("fields is for arrays and batches: each column of a table is a field")
         schema = _schema_of(X)
-        return Encoder("table", len(schema.field_names), len(schema.field_names), None, schema, column_names(X))
+        return RowEncoder("table", len(schema.field_names), len(schema.field_names), None, schema, column_names(X))
     columns = X.shape[1] if _is_sparse(X) else _check_shape(np.asarray(X))
     field_of = _field_of(fields, columns, needs_fields)
     count = 1 if field_of is None else int(field_of.max()) + 1
-    return Encoder("array", columns, count, field_of, None, column_names(X))
+    return RowEncoder("array", columns, count, field_of, None, column_names(X))
 
 
-def is_table(X: Any) -> bool:
+def is_table(X: object) -> TypeGuard[Any]:
     """Return whether X is a table with named columns: of pandas, polars or Arrow."""
     if hasattr(X, "column_names") and hasattr(X, "schema"):
         return True
     return column_names(X) is not None and (hasattr(X, "dtypes") or hasattr(X, "to_arrow"))
 
 
-def rows_of(X: Any) -> int:
+def rows_of(X: object) -> int:
     """Return the number of rows of X.
 
     Raises
@@ -157,7 +175,7 @@ def rows_of(X: Any) -> int:
     return int(rows)
 
 
-def _field_of(fields: Any, columns: int, needs_fields: bool) -> NDArray[np.uint16] | None:
+def _field_of(fields: ArrayLike | None, columns: int, needs_fields: bool) -> NDArray[np.uint16] | None:
     if fields is None:
         if not needs_fields:
             return None
@@ -166,15 +184,15 @@ def _field_of(fields: Any, columns: int, needs_fields: bool) -> NDArray[np.uint1
         return np.arange(columns, dtype=np.uint16)
     if is_integer(fields):
         raise DataError(f"fields={fields}: give the field of each of the {columns} columns, fields=[0, 0, 1, ...]")
-    found = np.asarray(fields)
-    if found.shape != (columns,) or found.dtype.kind not in "iu":
-        raise DataError(f"fields must be {columns} integers, one a column; got {found.dtype} {list(found.shape)}")
-    if found.min() < 0 or found.max() >= MOST_FIELDS:
-        raise DataError(f"fields must be from 0 to {MOST_FIELDS - 1}; got {found.min()} to {found.max()}")
-    return found.astype(np.uint16)
+    field_of = np.asarray(fields)
+    if field_of.shape != (columns,) or field_of.dtype.kind not in "iu":
+        raise DataError(f"fields must be {columns} integers, one a column; got {field_of.dtype} {list(field_of.shape)}")
+    if field_of.min() < 0 or field_of.max() >= MOST_FIELDS:
+        raise DataError(f"fields must be from 0 to {MOST_FIELDS - 1}; got {field_of.min()} to {field_of.max()}")
+    return field_of.astype(np.uint16)
 
 
-def _is_sparse(X: Any) -> bool:
+def _is_sparse(X: object) -> TypeGuard[SparseMatrix]:
     return hasattr(X, "tocsr")
 
 
@@ -192,7 +210,7 @@ def _check_shape(array: NDArray[Any]) -> int:
     return int(array.shape[1])
 
 
-def _sparse_rows(X: Any) -> tuple[int, int, tuple[Any, Any, Any]]:
+def _sparse_rows(X: SparseMatrix) -> tuple[int, int, tuple[Any, Any, Any]]:
     """Return rows, columns, and column, value and offsets of what is not 0, in order."""
     matrix = X.tocsr()
     if matrix.dtype.kind not in "biuf" or not matrix.has_canonical_format:
@@ -201,13 +219,13 @@ def _sparse_rows(X: Any) -> tuple[int, int, tuple[Any, Any, Any]]:
         matrix.sum_duplicates()
     values, index, offsets = as_numbers(matrix.data, "X"), matrix.indices, matrix.indptr.astype(np.int64)
     if not values.all():
-        kept = values != 0
-        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-        values, index, offsets = values[kept], index[kept], before[offsets]
+        nonzero = values != 0
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(nonzero)])
+        values, index, offsets = values[nonzero], index[nonzero], before[offsets]
     return matrix.shape[0], matrix.shape[1], (index, values, offsets)
 
 
-def _dense_rows(X: Any) -> tuple[int, int, tuple[Any, Any, Any]]:
+def _dense_rows(X: object) -> tuple[int, int, tuple[Any, Any, Any]]:
     array = np.asarray(X)
     _check_shape(array)
     numbers = as_numbers(array, "X")
@@ -241,7 +259,7 @@ def _chunked(pa: Any, table: Any) -> list[Any]:
     return [column if column.num_chunks else pa.chunked_array([pa.array([], column.type)]) for column in table.columns]
 
 
-def _schema_of(X: Any) -> Schema:
+def _schema_of(X: object) -> Schema:
     from bitlane.sparse.batches.columns import default_schema
 
     rows = _arrow(X)
@@ -254,10 +272,10 @@ def _schema_of(X: Any) -> Schema:
 
 
 def _of_table(X: Any, schema: Schema) -> Batch:
-    from bitlane.sparse.batches.checks import Place
+    from bitlane.sparse.batches.checks import RowLocation
     from bitlane.sparse.batches.columns import batch_of_columns
 
-    return batch_of_columns(_arrow(X), schema, place=Place("X", first=0), labelled=False)
+    return batch_of_columns(_arrow(X), schema, location=RowLocation("X", first=0), labelled=False)
 
 
 def _label(names: list[str]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bitlane.support.sklearn_compat import RegressorMixin
 
-from .base import SparseEstimator
+from .base import Classes, SparseEstimator
 from .parameters import documented
 from .validation import as_numbers, one_a_row
 
@@ -23,7 +23,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
     _loss: ClassVar[str] = "squared_error"
 
-    def fit(self: Self, X: Any, y: Any = None) -> Self:
+    def fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
         """Train on X and y, anew.
 
         Parameters
@@ -47,7 +47,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         self._fit(X, y)
         return self
 
-    def partial_fit(self: Self, X: Any, y: Any = None) -> Self:
+    def partial_fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
         Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
@@ -70,11 +70,11 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         self._partial_fit(X, y)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: object) -> NDArray[np.float64]:
         """Return the prediction for each row of X: float64 [rows]."""
         return self._scores(X)
 
-    def _labels(self, y: Any, rows: int, classes: Any) -> tuple[NDArray[np.float32], Any]:
+    def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
         return as_numbers(one_a_row(y, rows), "y"), None
 
 

@@ -17,7 +17,7 @@ class WrongTypeError(DataError, TypeError):
     """A value of a type that cannot be used, such as a dict in an array of numbers."""
 
 
-def as_numbers(values: Any, name: str) -> NDArray[np.float32]:
+def as_numbers(values: ArrayLike, name: str) -> NDArray[np.float32]:
     """Return an array as finite float32.
 
     Raises
@@ -33,15 +33,15 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float32]:
         raise DataError(message)
     try:
         with np.errstate(over="ignore"):
-            found = array.astype(np.float32)
+            numbers = array.astype(np.float32)
     except TypeError as error:
         raise WrongTypeError(f"{message} ({error})") from None
     except ValueError:
         raise DataError(message) from None
-    bad = int(found.size - np.count_nonzero(np.isfinite(found)))
+    bad = int(numbers.size - np.count_nonzero(np.isfinite(numbers)))
     if bad:
         raise DataError(f"{name} holds {bad} NaN, infinite or too large value(s): drop or fill them")
-    return found
+    return numbers
 
 
 def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
@@ -54,15 +54,15 @@ def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     """
     if y is None:
         raise DataError("training and scoring requires y to be passed, but the target y is None")
-    found = np.asarray(y)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
         warn_user("A column-vector y was passed when a 1d array was expected: y.ravel() is one", DataConversionWarning)
-    if found.ndim != 1:
-        raise DataError(f"y has {found.ndim} dimension(s): it must have one value per row")
-    if len(found) != rows:
-        raise DataError(f"X has {rows} rows, but y has {len(found)} values")
-    return found
+    if values.ndim != 1:
+        raise DataError(f"y has {values.ndim} dimension(s): it must have one value per row")
+    if len(values) != rows:
+        raise DataError(f"X has {rows} rows, but y has {len(values)} values")
+    return values
 
 
 def two_classes(labels: NDArray[Any]) -> NDArray[Any]:
@@ -91,7 +91,7 @@ def two_classes(labels: NDArray[Any]) -> NDArray[Any]:
     return classes
 
 
-def as_seed(random_state: Any) -> int:
+def as_seed(random_state: int | None) -> int:
     """Return random_state as an int, or a fresh seed for None."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])

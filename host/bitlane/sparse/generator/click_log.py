@@ -28,7 +28,7 @@ class ClickLog:
     """A log of clicks, without end, whose truth is a factorization machine.
 
     A row has one key of each field, the value 1 for each, and a click (label 1) or none (label 0). Row r is a function
-    of the settings and r, so parts of a log can be made anywhere and in any order, by any number of threads. The truth
+    of the settings and r, so rows can be made anywhere and in any order, by any number of threads. The truth
     is a function of a hash of (seed, key): memory does not depend on the number of keys. Keys are below 2**63.
 
     With w the weights and v the factors of the keys of a row, the click has the probability
@@ -134,7 +134,7 @@ class ClickLog:
 
 
 class ClickLogSource:
-    """A part of a click log as a source of batches, in the order of time.
+    """A range of a click log's rows as a source of batches, in the order of time.
 
     Parameters
     ----------
@@ -155,16 +155,16 @@ class ClickLogSource:
         self.threads = as_integer("threads", threads, 1, 256)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the rows from the row `start` of this part on; every epoch has the same.
+        """Yield the rows from the row `start` of this range on; every epoch has the same.
 
         Batches begin at multiples of `batch_rows`, apart from the first.
         """
         start = as_integer("start", start, 0)
         inner = range((start // self.batch_rows + 1) * self.batch_rows, self.rows, self.batch_rows)
         bounds: Iterable[int] = chain([start], inner, [self.rows]) if start < self.rows else []
-        return in_order((partial(self._part, *part) for part in pairwise(bounds)), self.threads)
+        return in_order((partial(self._rows_between, *bounds) for bounds in pairwise(bounds)), self.threads)
 
-    def _part(self, first: int, last: int) -> Batch:
+    def _rows_between(self, first: int, last: int) -> Batch:
         return self.log.batch(self.first_row + first, last - first)
 
 

@@ -91,6 +91,6 @@ def _write_text(
     with path.open("wb") as file:
         file.write(header.encode())
         for start in range(0, batch.rows, TEXT_ROWS):
-            part = slice(start, start + TEXT_ROWS)
-            length = write_lines(labels[part], columns[part], prefixes, starts, suffix, out)
+            rows = slice(start, start + TEXT_ROWS)
+            length = write_lines(labels[rows], columns[rows], prefixes, starts, suffix, out)
             file.write(out[:length].data)

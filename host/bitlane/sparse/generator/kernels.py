@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.support.jit import machine_code
+from bitlane.support.jit import Loop, machine_code
 
 u64, f64 = np.uint64, np.float64
 GOLDEN = u64(0x9E3779B97F4A7C15)
@@ -29,39 +29,39 @@ BIAS, LINEAR, FACTORS, CHURN, TURN, DIM = range(6)
 EXPONENT, LOW_AREA, HIGH_AREA, SQUEEZE = range(4)
 
 
-def _inline(function: Any) -> Any:
+def _inline(function: Loop) -> Any:
     return machine_code(function, nogil=True, error_model="numpy", forceinline=True)
 
 
 @_inline
-def mixed(x: Any) -> Any:
+def mixed(word: np.uint64) -> Any:
     """Mix 64 bits by a bijection."""
-    x = (x ^ (x >> S30)) * MULTIPLIER_1
-    x = (x ^ (x >> S27)) * MULTIPLIER_2
-    return x ^ (x >> S31)
+    word = (word ^ (word >> S30)) * MULTIPLIER_1
+    word = (word ^ (word >> S27)) * MULTIPLIER_2
+    return word ^ (word >> S31)
 
 
 @_inline
-def word(stream: Any, a: Any, b: Any) -> Any:
+def word(stream: np.uint64, a: np.uint64, b: np.uint64) -> Any:
     """Return 64 random bits of a stream at the counters a and b."""
     return mixed(mixed(stream + a * GOLDEN) + b * GOLDEN)
 
 
 @_inline
-def unit(bits: Any) -> Any:
-    """Return a number of (0, 1) from the upper 53 bits."""
-    return (f64(bits >> S11) + 0.5) * UNIT
+def unit(drawn: np.uint64) -> Any:
+    """Return a number of (0, 1) from the upper 53 drawn."""
+    return (f64(drawn >> S11) + 0.5) * UNIT
 
 
 @_inline
-def quarter(bits: Any, index: Any) -> Any:
+def quarter(drawn: np.uint64, index: int) -> Any:
     """Return number `index`, 0 to 3, of a word: uniform, mean 0, variance 1."""
-    part = (bits >> (S16 * u64(index))) & LOW
-    return (f64(part) + 0.5) * (2.0 * math.sqrt(3.0) / 65536.0) - math.sqrt(3.0)
+    bits16 = (drawn >> (S16 * u64(index))) & LOW
+    return (f64(bits16) + 0.5) * (2.0 * math.sqrt(3.0) / 65536.0) - math.sqrt(3.0)
 
 
 @_inline
-def area(x: Any, exponent: Any) -> Any:
+def area(x: float, exponent: float) -> Any:
     """Integral of ``t ** -exponent`` from 1 to x."""
     log_x = math.log(x)
     left = 1.0 - exponent
@@ -71,7 +71,7 @@ def area(x: Any, exponent: Any) -> Any:
 
 
 @_inline
-def at_area(y: Any, exponent: Any) -> Any:
+def at_area(y: float, exponent: float) -> Any:
     """Return x with ``area(x, exponent) == y``."""
     left = 1.0 - exponent
     if abs(left) < LOGARITHMIC:
@@ -80,35 +80,35 @@ def at_area(y: Any, exponent: Any) -> Any:
 
 
 @_inline
-def zipf_rank(stream: Any, row: Any, field: Any, size: Any, law: Any) -> Any:
+def zipf_rank(stream: np.uint64, row: np.uint64, field: np.uint64, size: float, law: NDArray[np.float64]) -> Any:
     """Return a rank from 1 to `size`, drawn in proportion to ``rank ** -exponent``; `law` is a row of `zipf_laws`."""
     exponent = law[EXPONENT]
     attempt = u64(0)
     base = word(stream, row, field)
     while True:
-        place = law[HIGH_AREA] + unit(mixed(base + attempt * GOLDEN)) * (law[LOW_AREA] - law[HIGH_AREA])
-        x = at_area(place, exponent)
+        covered = law[HIGH_AREA] + unit(mixed(base + attempt * GOLDEN)) * (law[LOW_AREA] - law[HIGH_AREA])
+        x = at_area(covered, exponent)
         rank = min(max(math.floor(x + 0.5), 1.0), size)
-        if rank - x <= law[SQUEEZE] or place >= area(rank + 0.5, exponent) - math.exp(-exponent * math.log(rank)):
+        if rank - x <= law[SQUEEZE] or covered >= area(rank + 0.5, exponent) - math.exp(-exponent * math.log(rank)):
             return rank
         attempt += u64(1)
 
 
 @_inline
-def weight(stream: Any, key: Any, cosine: Any, sine: Any) -> Any:
+def weight(stream: np.uint64, key: np.uint64, cosine: float, sine: float) -> Any:
     """True weight of a key, with variance 1: a sum of four uniform numbers is close to normal."""
     bits = mixed(key ^ stream)
-    found = 0.5 * (quarter(bits, 0) + quarter(bits, 1) + quarter(bits, 2) + quarter(bits, 3))
+    total = 0.5 * (quarter(bits, 0) + quarter(bits, 1) + quarter(bits, 2) + quarter(bits, 3))
     if sine != 0.0:
         bits = mixed(bits + GOLDEN)
-        found = cosine * found + sine * 0.5 * (
+        total = cosine * total + sine * 0.5 * (
             quarter(bits, 0) + quarter(bits, 1) + quarter(bits, 2) + quarter(bits, 3)
         )
-    return found
+    return total
 
 
 @_inline
-def four_factors(stream: Any, key: Any, group: Any, cosine: Any, sine: Any) -> Any:
+def four_factors(stream: np.uint64, key: np.uint64, group: np.uint64, cosine: float, sine: float) -> Any:
     """Coordinates 4 group to 4 group + 3 of the true factors of a key, with variance 1."""
     bits = word(stream, key, group)
     v0, v1, v2, v3 = quarter(bits, 0), quarter(bits, 1), quarter(bits, 2), quarter(bits, 3)
@@ -120,7 +120,9 @@ def four_factors(stream: Any, key: Any, group: Any, cosine: Any, sine: Any) -> A
 
 
 @_inline
-def true_logit(streams: Any, keys: Any, cosine: Any, sine: Any, numbers: Any) -> Any:
+def true_logit(
+    streams: NDArray[np.uint64], keys: NDArray[np.uint64], cosine: float, sine: float, numbers: NDArray[np.float64]
+) -> Any:
     """Logit of a click of a row with these keys."""
     linear = 0.0
     for key in keys:
@@ -144,7 +146,7 @@ def true_logit(streams: Any, keys: Any, cosine: Any, sine: Any, numbers: Any) ->
 
 
 @_inline
-def generation_of(streams: Any, row: Any, field: Any, rank: Any, churn: Any) -> Any:
+def generation_of(streams: NDArray[np.uint64], row: np.uint64, field: np.uint64, rank: np.uint64, churn: float) -> Any:
     """How often the key of a rank has changed: between two changes both keys appear, the new one more and more."""
     age = churn * f64(row) + unit(word(streams[PHASE], field, rank))
     generation = u64(age)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.support.jit import machine_code
+
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.uint8]
 
 LONGEST = 20  # digits of a number of 64 bits
 NOTHING, TEN, HUNDRED, ZERO, NEWLINE = (
@@ -18,21 +22,21 @@ NOTHING, TEN, HUNDRED, ZERO, NEWLINE = (
 )
 
 
-def _write_number(number: Any, out: Any, at: Any) -> Any:
+def _write_number(number: np.uint64, out: Bytes, at: int) -> Any:
     """Write a number in digits; return the index behind it. Up to LONGEST bytes from `at` on may change."""
-    place = at + LONGEST
+    first = at + LONGEST
     while number >= TEN:
         rest = number // HUNDRED  # two digits a division
         pair = number - rest * HUNDRED
         tens = pair // TEN
-        out[place - 1] = np.uint8(ZERO + pair - tens * TEN)
-        out[place - 2] = np.uint8(ZERO + tens)
-        place -= 2
+        out[first - 1] = np.uint8(ZERO + pair - tens * TEN)
+        out[first - 2] = np.uint8(ZERO + tens)
+        first -= 2
         number = rest
-    if number > NOTHING or place == at + LONGEST:
-        place -= 1
-        out[place] = np.uint8(ZERO + number)
-    for source in range(place, at + LONGEST):
+    if number > NOTHING or first == at + LONGEST:
+        first -= 1
+        out[first] = np.uint8(ZERO + number)
+    for source in range(first, at + LONGEST):
         out[at] = out[source]
         at += 1
     return at
@@ -41,7 +45,9 @@ def _write_number(number: Any, out: Any, at: Any) -> Any:
 write_number = machine_code(_write_number, nogil=True, forceinline=True)
 
 
-def _write_lines(labels: Any, columns: Any, prefixes: Any, starts: Any, suffix: Any, out: Any) -> int:
+def _write_lines(
+    labels: Words, columns: Words, prefixes: Bytes, starts: NDArray[np.int64], suffix: Bytes, out: Bytes
+) -> int:
     """Write one line for each row; return its length in `out`.
 
     Parameters

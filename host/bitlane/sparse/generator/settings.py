@@ -29,7 +29,7 @@ class ClickLogSettings:
     dim : int, default=4
         Length of the factors of the true model.
     linear, interactions : float, default=1.0
-        Standard deviations over keys of the two parts of the true logit: sum of weights, sum over pairs of fields.
+        Standard deviations over keys of the two terms of the true logit: sum of weights, sum over pairs of fields.
     base_rate : float, default=0.2
         Share of clicks in the first 65,536 rows.
     churn : float, default=0.0

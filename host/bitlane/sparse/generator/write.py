@@ -25,7 +25,7 @@ SEGMENT_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Segment:
+class LogSegment:
     """One file of a log.
 
     Attributes
@@ -41,7 +41,7 @@ class Segment:
     bytes: int
 
 
-Progress = Callable[[Segment], object]
+Progress = Callable[[LogSegment], object]
 
 
 def write_click_log(
@@ -73,7 +73,7 @@ def write_click_log(
     threads : int, default=1
         Segments that are made at a time. The files are the same for any number.
     on_segment : callable, optional
-        Called with each `Segment` that is written.
+        Called with each `LogSegment` that is written.
 
     Returns
     -------
@@ -96,13 +96,13 @@ def write_click_log(
     folder.mkdir(parents=True, exist_ok=True)
     names = log.settings.field_names
 
-    def write(first: int) -> tuple[Segment, NDArray[np.float32], NDArray[np.float64]]:
+    def write(first: int) -> tuple[LogSegment, NDArray[np.float32], NDArray[np.float64]]:
         batch, probabilities = log.sample(first, min(segment_rows, rows - first))
         path = folder / f"clicks-{first // segment_rows:08d}{suffix}"
-        with atomic_write(path) as part:
-            writer(batch, names, part)
-            size = part.stat().st_size
-        return Segment(path.name, first, batch.rows, size), batch.labels, probabilities
+        with atomic_write(path) as unfinished:
+            writer(batch, names, unfinished)
+            size = unfinished.stat().st_size
+        return LogSegment(path.name, first, batch.rows, size), batch.labels, probabilities
 
     counter, segments = CeilingCounter(), []
     tasks = (partial(write, first) for first in range(0, rows, segment_rows))
@@ -119,6 +119,6 @@ def write_click_log(
         "truth": asdict(ceiling),
         "segments": [asdict(segment) for segment in segments],
     }
-    with atomic_write(folder / MANIFEST) as part:
-        part.write_text(json.dumps(manifest, indent=1) + "\n")
+    with atomic_write(folder / MANIFEST) as unfinished:
+        unfinished.write_text(json.dumps(manifest, indent=1) + "\n")
     return ceiling

@@ -50,7 +50,7 @@ class Network:
         from bitlane.sparse.models.networks import Dense
 
         self.spec = spec
-        self._parts = (spec.linear is not None, spec.kind == "deepfm")
+        self._terms = (spec.linear is not None, spec.kind == "deepfm")
         try:
             self._dense = Dense(spec.fields * spec.size, spec.hidden, bool(spec.intercept), device)
         except RuntimeError as error:
@@ -85,7 +85,7 @@ class Network:
         weights : float [n, values]
             Of the features: the linear weight if there is one, then the embedding.
         index : int64 [nnz]
-            Place of each feature in `weights`; -1 contributes nothing.
+            Index of each feature in `weights`; -1 contributes nothing.
         dense : mapping from name to array
             With the shapes of `shapes` and the dtype of `weights`.
 
@@ -98,10 +98,10 @@ class Network:
         scores = np.empty(batch.rows, weights.dtype)
         step = max(1, _CHUNK // (self.spec.fields * self.spec.size))
         for start in range(0, batch.rows, step):
-            part = batch.slice(start, start + step)
+            chunk = batch.slice(start, start + step)
             first = int(batch.offsets[start])
-            pooled, sparse = self._pool(part, weights, index[first : first + part.nnz])
-            scores[start : start + step] = sparse + self._dense.scores(pooled.reshape(part.rows, -1), dense)
+            pooled, sparse = self._pool(chunk, weights, index[first : first + chunk.nnz])
+            scores[start : start + step] = sparse + self._dense.scores(pooled.reshape(chunk.rows, -1), dense)
         return scores
 
     def gradients(
@@ -131,14 +131,14 @@ class Network:
         )
         gradients = np.zeros_like(weights)
         features = (batch.fields, batch.values, batch.offsets)
-        backward(weights, index, features, self._parts, slopes, (pooled, inner.reshape(pooled.shape)), gradients)
+        backward(weights, index, features, self._terms, slopes, (pooled, inner.reshape(pooled.shape)), gradients)
         return scores + sparse, gradients, {name: each / weights.dtype.type(batch.rows) for name, each in outer.items()}
 
     def _pool(self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the pooled embeddings [rows, fields, dim], and the part of the scores [rows] beside the layers."""
+        """Return the pooled embeddings [rows, fields, dim], and the scores [rows] without those of the layers."""
         pooled = np.empty((batch.rows, self.spec.fields, self.spec.size), weights.dtype)
         scores = np.empty(batch.rows, weights.dtype)
-        forward(weights, index, (batch.fields, batch.values, batch.offsets), self._parts, pooled, scores)
+        forward(weights, index, (batch.fields, batch.values, batch.offsets), self._terms, pooled, scores)
         return pooled, scores
 
     def _slopes(self, scores: NDArray[Any], labels: NDArray[np.float32]) -> NDArray[Any]:

@@ -83,12 +83,12 @@ class EnrichedModel:
             A label is neither 0 nor 1, or the statistics need times. Nothing was learned then.
         """
         self.statistics.check(batch)
-        found = [np.zeros(0, np.float32)]
+        scores = [np.zeros(0, np.float32)]
         for start in range(0, batch.rows, self._rows):
-            part = batch.slice(start, start + self._rows)
-            found.append(self.model.learn(self.statistics.enrich(part)))
-            self.statistics.update(part)
-        return np.concatenate(found)
+            chunk = batch.slice(start, start + self._rows)
+            scores.append(self.model.learn(self.statistics.enrich(chunk)))
+            self.statistics.update(chunk)
+        return np.concatenate(scores)
 
     def save(self, folder: str | Path) -> None:
         """Write model and statistics to an existing, empty folder; the latter to ``statistics`` in it."""

@@ -15,22 +15,24 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.models import losses, lr
 from bitlane.sparse.models.losses import slope
-from bitlane.sparse.models.lr import fetch, intercept_of, lead_of, longest_row
+from bitlane.sparse.models.lr import Features, Index, fetch, intercept_of, lead_of, longest_row
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
-from bitlane.sparse.parameters.kernels import settings_at, step, weight
+from bitlane.sparse.parameters.kernels import Memory, Settings, settings_at, step, weight
 from bitlane.sparse.parameters.optimizers import SGD
-from bitlane.sparse.parameters.vectors import lanes_in, lanes_of, load, store, total, zeros
+from bitlane.sparse.parameters.vectors import Lanes, lanes_in, lanes_of, load, store, total, zeros
 
+View = tuple[Memory, Index, int, int, int, Settings]
 _PLAIN = SGD.code  # values are the weights themselves
 
 
 @inner
-def norm(values: Any, first: int, last: int, normalise: bool) -> float:
+def norm(values: NDArray[np.float32], first: int, last: int, normalise: bool) -> float:
     """Return 1 / sum x^2 of a row's features, known or not; 1 if rows are not normalised."""
     squares = 0.0
     for j in range(first, last):
@@ -40,18 +42,18 @@ def norm(values: Any, first: int, last: int, normalise: bool) -> float:
 
 
 @inner
-def factor(view: Any, i: int, field: int, f: int, zero: Any) -> Any:
+def factor(view: View, i: int, field: int, f: int, zero: Lanes) -> Any:
     """Return values from `f` on of feature i's factors for `field`.
 
     A view is a tuple: memory, where each feature's factors begin, floats from block to block, dim, the optimizer's code
     and settings.
     """
-    memory, places, stride, dim, code, settings = view
-    return weight(code, memory, places[i] + field * stride + f, dim, zero, settings)
+    memory, starts, stride, dim, code, settings = view
+    return weight(code, memory, starts[i] + field * stride + f, dim, zero, settings)
 
 
 @inner
-def pairs(view: Any, x: Any, fields: Any, count: int, zero: Any) -> Any:
+def pairs(view: View, x: Memory, fields: Index, count: int, zero: Lanes) -> Any:
     """Return the sum over pairs of `count` features."""
     dim = view[3]
     summed = zero
@@ -64,16 +66,16 @@ def pairs(view: Any, x: Any, fields: Any, count: int, zero: Any) -> Any:
 
 
 @inner
-def learn_pairs(view: Any, x: Any, fields: Any, count: int, scale: Any, zero: Any) -> None:
+def learn_pairs(view: View, x: Memory, fields: Index, count: int, scale: float, zero: Lanes) -> None:
     """Take a step in both factors of each pair, one pair after the other: algorithm 1 of Juan et al. (2016).
 
     `scale` is the loss's slope times the norm.
     """
-    memory, places, stride, dim, code, settings = view
+    memory, starts, stride, dim, code, settings = view
     for i in range(count):
         for j in range(i + 1, count):
             c = scale * (x[i] * x[j])
-            mine, other = places[i] + fields[j] * stride, places[j] + fields[i] * stride
+            mine, other = starts[i] + fields[j] * stride, starts[j] + fields[i] * stride
             for f in range(0, dim, lanes_in(zero)):
                 a = weight(code, memory, mine + f, dim, zero, settings)
                 b = weight(code, memory, other + f, dim, zero, settings)
@@ -82,16 +84,18 @@ def learn_pairs(view: Any, x: Any, fields: Any, count: int, scale: Any, zero: An
 
 
 @inner
-def add_gradients(view: Any, x: Any, fields: Any, count: int, scale: Any, sums: Any, zero: Any) -> None:
+def add_gradients(
+    view: View, x: Memory, fields: Index, count: int, scale: float, sums: tuple[Memory, Index], zero: Lanes
+) -> None:
     """Add the gradients of a row's factors to `sums`: memory, where each feature's begin."""
     dim = view[3]
-    memory, places = sums
+    memory, starts = sums
     for i in range(count):
         for j in range(i + 1, count):
             c = scale * (x[i] * x[j])
             for f in range(0, dim, lanes_in(zero)):
                 a, b = factor(view, i, fields[j], f, zero), factor(view, j, fields[i], f, zero)
-                at, other = places[i] + fields[j] * dim + f, places[j] + fields[i] * dim + f
+                at, other = starts[i] + fields[j] * dim + f, starts[j] + fields[i] * dim + f
                 store(memory, at, load(memory, at, zero) + b * c)
                 store(memory, other, load(memory, other, zero) + a * c)
 
@@ -111,9 +115,16 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
 
     @kernel(lr, losses, optimizer_kernels, vectors)
     def online(
-        rows: Any, slots: Any, batch: Any, bias: Any, settings: Any, codes: Any, rows_seen: int, scores: Any
+        rows: Memory,
+        slots: Index,
+        batch: Features,
+        bias: Memory,
+        settings: Memory,
+        codes: tuple[int, int, int, int, int],
+        rows_seen: int,
+        scores: Memory,
     ) -> None:
-        """`codes`: the intercept's optimizer, the loss, whether rows are normalised, place of the factors in a row,
+        """`codes`: the intercept's optimizer, the loss, whether rows are normalised, start of the factors in a row,
         floats from block to block.
         """
         all_fields, values, offsets, labels = batch
@@ -123,19 +134,19 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         fetch(memory, width, slots, 0, lead)
         longest, zero, cast = longest_row(offsets), zeros(rows, lanes), rows.dtype.type
         x, weights = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype)
-        places, fields = np.empty(longest, np.int64), np.empty(longest, np.int64)
+        starts, fields = np.empty(longest, np.int64), np.empty(longest, np.int64)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
             learned = max(rows_seen, 0) + r
             linear_settings = settings_at(linear, settings, 0, learned)
             factor_settings = settings_at(second, settings, first_factor, learned)
             bias_settings = settings_at(dense, settings, len(settings) - 1, learned)
-            view = (memory, places, stride, dim, second, factor_settings)
+            view = (memory, starts, stride, dim, second, factor_settings)
             score, count = 0.0, 0
             for j in range(offsets[r], offsets[r + 1]):
                 if slots[j] < 0:
                     continue
-                places[count], x[count], fields[count] = slots[j] * width + start, values[j], all_fields[j]
+                starts[count], x[count], fields[count] = slots[j] * width + start, values[j], all_fields[j]
                 if linear >= 0:
                     w = weight(linear, memory, slots[j] * width, 1, linear_settings[0], linear_settings)
                     weights[count] = w
@@ -153,27 +164,35 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
                 step(dense, bias, 0, 1, gradient, intercept, bias_settings)
             if linear >= 0:
                 for i in range(count):
-                    step(linear, memory, places[i] - start, 1, gradient * x[i], weights[i], linear_settings)
+                    step(linear, memory, starts[i] - start, 1, gradient * x[i], weights[i], linear_settings)
             learn_pairs(view, x, fields, count, cast(gradient * scale), zero)
 
     @kernel(lr, losses, optimizer_kernels, vectors)
-    def minibatch(weights: Any, index: Any, batch: Any, bias: Any, shape: Any, gradients: Any, scores: Any) -> float:
+    def minibatch(
+        weights: Memory,
+        index: Index,
+        batch: Features,
+        bias: Memory,
+        shape: tuple[int, int],
+        gradients: Memory,
+        scores: Memory,
+    ) -> float:
         """`shape`: the loss or -1, whether rows are normalised."""
         all_fields, values, offsets, labels = batch
         loss, normalise = shape
         memory, width = weights.reshape(weights.size), weights.shape[1]
         sums = gradients.reshape(gradients.size)
         longest, zero, cast = longest_row(offsets), zeros(weights, lanes), weights.dtype.type
-        x, places, fields = np.empty(longest, weights.dtype), np.empty(longest, np.int64), np.empty(longest, np.int64)
+        x, starts, fields = np.empty(longest, weights.dtype), np.empty(longest, np.int64), np.empty(longest, np.int64)
         one = cast(1)
-        view = (memory, places, dim, dim, _PLAIN, (one, one, one, one))
+        view = (memory, starts, dim, dim, _PLAIN, (one, one, one, one))
         total_slope = 0.0
         for r in range(len(labels)):
             score, count = 0.0, 0
             for j in range(offsets[r], offsets[r + 1]):
                 if index[j] < 0:
                     continue
-                places[count], x[count], fields[count] = index[j] * width + first_factor, values[j], all_fields[j]
+                starts[count], x[count], fields[count] = index[j] * width + first_factor, values[j], all_fields[j]
                 if linear >= 0:
                     score += memory[index[j] * width] * x[count]
                 count += 1
@@ -188,8 +207,8 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             total_slope += gradient
             if linear >= 0:
                 for i in range(count):
-                    sums[places[i] - 1] += gradient * x[i]
-            add_gradients(view, x, fields, count, cast(gradient * scale), (sums, places), zero)
+                    sums[starts[i] - 1] += gradient * x[i]
+            add_gradients(view, x, fields, count, cast(gradient * scale), (sums, starts), zero)
         return total_slope
 
     return online, minibatch

@@ -14,26 +14,26 @@ import numpy as np
 
 from bitlane.sparse.models import losses, lr
 from bitlane.sparse.models.losses import slope
-from bitlane.sparse.models.lr import fetch, intercept_of, lead_of, longest_row
+from bitlane.sparse.models.lr import Features, Index, fetch, intercept_of, lead_of, longest_row
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
-from bitlane.sparse.parameters.kernels import settings_at, step, weight
-from bitlane.sparse.parameters.vectors import lanes_in, lanes_of, load, store, total, zeros
+from bitlane.sparse.parameters.kernels import Memory, settings_at, step, weight
+from bitlane.sparse.parameters.vectors import Lanes, lanes_in, lanes_of, load, store, total, zeros
 
 
 @inner
-def pairs(factors: Any, x: Any, count: int, sums: Any, zero: Any) -> float:
+def pairs(gathered: Memory, x: Memory, count: int, sums: Memory, zero: Lanes) -> float:
     """Return the sum over pairs of `count` features, and write sum_i v_i x_i to `sums` [dim].
 
-    `factors` [count * dim] holds the features' factors side by side.
+    `gathered` [count * dim] holds the features' gathered side by side.
     """
     dim, lanes = len(sums), lanes_in(zero)
     result = 0.0
     for f in range(0, dim, lanes):
         summed, squared = zero, zero
         for i in range(count):
-            term = load(factors, i * dim + f, zero) * x[i]
+            term = load(gathered, i * dim + f, zero) * x[i]
             summed = summed + term
             squared = squared + term * term
         store(sums, f, summed)
@@ -55,16 +55,23 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
 
     @kernel(lr, losses, optimizer_kernels, vectors)
     def online(
-        rows: Any, slots: Any, batch: Any, bias: Any, settings: Any, codes: Any, rows_seen: int, scores: Any
+        rows: Memory,
+        slots: Index,
+        batch: Features,
+        bias: Memory,
+        settings: Memory,
+        codes: tuple[int, int, int],
+        rows_seen: int,
+        scores: Memory,
     ) -> None:
-        """`codes`: the intercept's optimizer, the loss, the place of the factors in a row."""
+        """`codes`: the intercept's optimizer, the loss, the start of the factors in a row."""
         _, values, offsets, labels = batch
         dense, loss, start = codes
         memory, width = rows.reshape(rows.size), rows.shape[1]
         lead = lead_of(width)
         fetch(memory, width, slots, 0, lead)
         longest, zero = longest_row(offsets), zeros(rows, lanes)
-        x, weights, places = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype), np.empty(longest, np.int64)
+        x, weights, starts = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype), np.empty(longest, np.int64)
         factors, sums = np.empty(longest * dim, rows.dtype), np.empty(dim, rows.dtype)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
@@ -77,7 +84,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
                 if slots[j] < 0:
                     continue
                 at = slots[j] * width
-                places[count], x[count] = at, values[j]
+                starts[count], x[count] = at, values[j]
                 w = weight(linear, memory, at, 1, linear_settings[0], linear_settings)
                 weights[count] = w
                 score += w * x[count]
@@ -95,7 +102,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             if len(bias):
                 step(dense, bias, 0, 1, gradient, intercept, bias_settings)
             for i in range(count):
-                at, scaled = places[i], gradient * x[i]
+                at, scaled = starts[i], gradient * x[i]
                 step(linear, memory, at, 1, scaled, weights[i], linear_settings)
                 for f in range(0, dim, lanes):
                     v = load(factors, i * dim + f, zero)
@@ -103,11 +110,13 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
                     step(second, memory, at + start + f, dim, slopes, v, factor_settings)
 
     @kernel(lr, losses, vectors)
-    def minibatch(weights: Any, index: Any, batch: Any, bias: Any, loss: int, gradients: Any, scores: Any) -> float:
+    def minibatch(
+        weights: Memory, index: Index, batch: Features, bias: Memory, loss: int, gradients: Memory, scores: Memory
+    ) -> float:
         _, values, offsets, labels = batch
         memory, summed, width = weights.reshape(weights.size), gradients.reshape(gradients.size), weights.shape[1]
         longest, zero = longest_row(offsets), zeros(weights, lanes)
-        x, places = np.empty(longest, weights.dtype), np.empty(longest, np.int64)
+        x, starts = np.empty(longest, weights.dtype), np.empty(longest, np.int64)
         factors, sums = np.empty(longest * dim, weights.dtype), np.empty(dim, weights.dtype)
         total_slope = 0.0
         for r in range(len(labels)):
@@ -116,7 +125,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
                 if index[j] < 0:
                     continue
                 at = index[j] * width
-                places[count], x[count] = at, values[j]
+                starts[count], x[count] = at, values[j]
                 score += memory[at] * x[count]
                 for f in range(0, dim, lanes):
                     store(factors, count * dim + f, load(memory, at + 1 + f, zero))
@@ -130,7 +139,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             gradient = weights.dtype.type(slope(loss, score, labels[r]))
             total_slope += gradient
             for i in range(count):
-                at, scaled = places[i], gradient * x[i]
+                at, scaled = starts[i], gradient * x[i]
                 summed[at] += scaled
                 for f in range(at + 1, at + 1 + dim, lanes):
                     v = load(factors, i * dim + f - at - 1, zero)

@@ -6,25 +6,29 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.models import losses
 from bitlane.sparse.models.losses import slope
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
-from bitlane.sparse.parameters.kernels import settings_at, step, weight
+from bitlane.sparse.parameters.kernels import Memory, Settings, settings_at, step, weight
 from bitlane.support.instructions import prefetch
+
+Index = NDArray[np.int64]
+Features = tuple[NDArray[np.uint16], NDArray[np.float32], Index, NDArray[np.float32]]  # fields, values, offsets, labels
 
 
 @inner
-def intercept_of(bias: Any, code: int, settings: Any) -> Any:
+def intercept_of(bias: Memory, code: int, settings: Settings) -> Any:
     """Return the intercept of its matrix's row; 0 if that is empty."""
     nothing = settings[0] - settings[0]  # in the dtype of the settings
     return weight(code, bias, 0, 1, nothing, settings) if len(bias) else nothing
 
 
 @inner
-def longest_row(offsets: Any) -> int:
+def longest_row(offsets: Index) -> int:
     """Return the number of features of the longest row."""
     longest = 0
     for r in range(len(offsets) - 1):
@@ -39,7 +43,7 @@ def lead_of(width: int) -> int:
 
 
 @inner
-def fetch(memory: Any, width: int, slots: Any, first: int, last: int) -> None:
+def fetch(memory: Memory, width: int, slots: Index, first: int, last: int) -> None:
     """Ask for the rows of the features `first` to `last` - 1; features beyond the last one are left out."""
     for j in range(first, min(last, len(slots))):
         for line in range(0, width, 16):
@@ -52,7 +56,14 @@ def kernels(linear: int) -> tuple[Any, Any]:
 
     @kernel(losses, optimizer_kernels, vectors)
     def online(
-        rows: Any, slots: Any, batch: Any, bias: Any, settings: Any, codes: Any, rows_seen: int, scores: Any
+        rows: Memory,
+        slots: Index,
+        batch: Features,
+        bias: Memory,
+        settings: Memory,
+        codes: tuple[int, int],
+        rows_seen: int,
+        scores: Memory,
     ) -> None:
         """Score every row, and learn it before the next if `rows_seen` is at least 0.
 
@@ -106,7 +117,9 @@ def kernels(linear: int) -> tuple[Any, Any]:
                     step(linear, memory, slots[j] * width, 1, gradient * values[j], weights[j - first], linear_settings)
 
     @kernel(losses)
-    def minibatch(weights: Any, index: Any, batch: Any, bias: Any, loss: int, gradients: Any, scores: Any) -> float:
+    def minibatch(
+        weights: Memory, index: Index, batch: Features, bias: Memory, loss: int, gradients: Memory, scores: Memory
+    ) -> float:
         """Score every row with the same weights, and add up its gradients.
 
         Parameters
@@ -114,7 +127,7 @@ def kernels(linear: int) -> tuple[Any, Any]:
         weights, gradients : float [n, values]
             `gradients` is added to.
         index : int64 [nnz]
-            Place of each feature in `weights`; -1 contributes nothing.
+            Index of each feature in `weights`; -1 contributes nothing.
         batch : tuple
             fields, values, offsets, labels.
         bias : float [1] or []

@@ -51,9 +51,9 @@ class SparseModel:
     def __init__(self, spec: ModelSpec, device: str = "cpu"):
         self.spec = spec
         self.parameters = SparseParameters(spec.blocks(), spec.seed, admission=spec.admission, track_age=spec.track_age)
-        self._part = score_functions(spec, device)
-        self._shallow = self._part if isinstance(self._part, Shallow) else None
-        self.matrices: dict[str, Matrix] = self._part.matrices()
+        self._functions = score_functions(spec, device)
+        self._shallow = self._functions if isinstance(self._functions, Shallow) else None
+        self.matrices: dict[str, Matrix] = self._functions.matrices()
         self.rows_seen = 0
         self._counting = threading.Lock()
 
@@ -67,7 +67,7 @@ class SparseModel:
             with table.updating():
                 return self._shallow.walk(table.rows, table.find(batch.keys), batch, self.matrices)
         keys, index = unique_keys(batch.keys)
-        scores: Floats = self._part.scores(batch, self.parameters.pull(keys), index, self.pull_dense())
+        scores: Floats = self._functions.scores(batch, self.parameters.pull(keys), index, self.pull_dense())
         return scores
 
     def predict(self, batch: Batch) -> Floats:
@@ -88,11 +88,11 @@ class SparseModel:
             A label that the loss does not take, or a field above the limit. Nothing was learned then.
         """
         check_labels(self.spec.loss, batch.labels)
-        self._part.check(batch)
+        self._functions.check(batch)
         size = self.spec.batch_rows
         if size > 1:
-            parts = [self._learn_minibatch(batch.slice(at, at + size)) for at in range(0, batch.rows, size)]
-            return np.concatenate([np.zeros(0, np.float32), *parts])
+            scores = [self._learn_minibatch(batch.slice(at, at + size)) for at in range(0, batch.rows, size)]
+            return np.concatenate([np.zeros(0, np.float32), *scores])
         assert self._shallow is not None
         table = self.parameters.table
         with table.pinned(batch.keys) as slots:
@@ -109,7 +109,7 @@ class SparseModel:
         weights : float32 [n, values]
             Pulled for the distinct keys.
         index : int64 [nnz]
-            Place of each feature's key among them (`unique_keys`), or -1: contributes nothing.
+            Index of each feature's key among them (`unique_keys`), or -1: contributes nothing.
         dense : dict of float32 arrays
             Of `pull_dense`.
 
@@ -121,8 +121,8 @@ class SparseModel:
         dense : dict of float32 arrays
             Means over the rows.
         """
-        found: tuple[Floats, Floats, dict[str, Floats]] = self._part.gradients(batch, weights, index, dense)
-        return found
+        results: tuple[Floats, Floats, dict[str, Floats]] = self._functions.gradients(batch, weights, index, dense)
+        return results
 
     def pull_dense(self) -> dict[str, Floats]:
         """Return the dense weights by name."""

@@ -1,8 +1,8 @@
-"""The dense part of networks, by torch: layers with ReLU between them, over embeddings pooled by field."""
+"""The dense layers of networks, by torch: linear ones with ReLU between them, over embeddings pooled by field."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -42,8 +42,8 @@ class Dense:
         self.device = torch.device(device)
         sizes = (inputs, *hidden)
         with torch.device("meta"):  # without memory: all weights come from outside
-            parts = [layer for m, n in pairwise(sizes) for layer in (nn.Linear(m, n), nn.ReLU())]
-            self.module = nn.Sequential(*parts, nn.Linear(sizes[-1], 1, bias=intercept))
+            layers = [layer for m, n in pairwise(sizes) for layer in (nn.Linear(m, n), nn.ReLU())]
+            self.module = nn.Sequential(*layers, nn.Linear(sizes[-1], 1, bias=intercept))
         self.shapes = {name: tuple(each.shape) for name, each in self.module.named_parameters()}
 
     def initial(self, seed: int) -> dict[str, NDArray[np.float32]]:
@@ -51,20 +51,22 @@ class Dense:
 
         They depend on the seed only, not on torch.
         """
-        found = {}
-        for place, (name, shape) in enumerate(self.shapes.items()):
-            found[name] = np.zeros(shape, np.float32)
+        weights = {}
+        for index, (name, shape) in enumerate(self.shapes.items()):
+            weights[name] = np.zeros(shape, np.float32)
             if len(shape) == 2:
                 bound = np.sqrt(6 / shape[1])
-                found[name][:] = np.random.default_rng([seed, place]).uniform(-bound, bound, shape)
-        return found
+                weights[name][:] = np.random.default_rng([seed, index]).uniform(-bound, bound, shape)
+        return weights
 
     def scores(self, inputs: NDArray[Any], dense: Arrays) -> NDArray[Any]:
         """Return the scores of `inputs` [rows, inputs], in their dtype."""
         with one_thread(), torch.no_grad():
             return self._numpy(self._call(self._tensor(inputs), self._tensors(dense)))
 
-    def gradients(self, inputs: NDArray[Any], dense: Arrays, slope: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+    def gradients(
+        self, inputs: NDArray[Any], dense: Arrays, slope: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Return scores and gradients.
 
         Parameters
@@ -85,16 +87,16 @@ class Dense:
         with one_thread():
             leaf = self._tensor(inputs).requires_grad_()
             weights = {name: each.requires_grad_() for name, each in self._tensors(dense).items()}
-            found = self._call(leaf, weights)
-            scores = self._numpy(found.detach())
+            output = self._call(leaf, weights)
+            scores = self._numpy(output.detach())
             slopes = slope(scores)
-            inner, *outer = torch.autograd.grad(found, [leaf, *weights.values()], self._tensor(slopes))
+            inner, *outer = torch.autograd.grad(output, [leaf, *weights.values()], self._tensor(slopes))
             named = zip(weights, outer, strict=True)
             return scores, slopes, self._numpy(inner), {name: self._numpy(each) for name, each in named}
 
     def _call(self, inputs: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
-        found: Tensor = torch.func.functional_call(self.module, dict(weights), (inputs,)).squeeze(1)
-        return found
+        scores: Tensor = torch.func.functional_call(self.module, dict(weights), (inputs,)).squeeze(1)
+        return scores
 
     def _tensors(self, dense: Arrays) -> dict[str, Tensor]:
         return {name: self._tensor(dense[name]) for name in self.shapes}
@@ -103,5 +105,5 @@ class Dense:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
     def _numpy(self, tensor: Tensor) -> NDArray[Any]:
-        found: NDArray[Any] = tensor.cpu().numpy()
-        return found
+        array: NDArray[Any] = tensor.cpu().numpy()
+        return array

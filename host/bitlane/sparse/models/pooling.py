@@ -1,4 +1,4 @@
-"""The sparse part of networks: embeddings pooled by field, linear weights and pairs of factors, forward and backward.
+"""The sparse layer of networks: embeddings pooled by field, linear weights and pairs of factors, forward and backward.
 
 The sums have a fixed order, so that they have the same bits on every machine.
 """
@@ -8,11 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.support.jit import machine_code
 
+Floats = NDArray[np.floating[Any]]
+Index = NDArray[np.int64]
+Features = tuple[NDArray[np.uint16], NDArray[np.float32], Index]  # fields, values, offsets
 
-def _forward(weights: Any, index: Any, batch: Any, parts: Any, pooled: Any, scores: Any) -> None:
+
+def _forward(
+    weights: Floats, index: Index, batch: Features, terms: tuple[bool, bool], pooled: Floats, scores: Floats
+) -> None:
     """Pool the embeddings of each row by field, and add the linear weights and the pairs to its score.
 
     Parameters
@@ -20,10 +27,10 @@ def _forward(weights: Any, index: Any, batch: Any, parts: Any, pooled: Any, scor
     weights : float [n, values]
         The linear weight if there is one, then the embedding.
     index : int64 [nnz]
-        Place of each feature in `weights`; -1 contributes nothing.
+        Index of each feature in `weights`; -1 contributes nothing.
     batch : tuple
         fields, values, offsets.
-    parts : tuple of bool
+    terms : tuple of bool
         Whether there are linear weights, and pairs.
     pooled : float [rows, fields, dim]
         Result: the sum of value times embedding of the features of a field.
@@ -31,7 +38,7 @@ def _forward(weights: Any, index: Any, batch: Any, parts: Any, pooled: Any, scor
         Result: the linear weights and ``1/2 sum_f [(sum_i v_if x_i)^2 - sum_i (v_if x_i)^2]``.
     """
     fields, values, offsets = batch
-    has_linear, has_pairs = parts
+    has_linear, has_pairs = terms
     first, dim = int(has_linear), pooled.shape[2]
     sums, squares = np.zeros(dim, weights.dtype), np.zeros(dim, weights.dtype)
     pooled[:] = 0
@@ -59,12 +66,20 @@ def _forward(weights: Any, index: Any, batch: Any, parts: Any, pooled: Any, scor
         scores[r] = score
 
 
-def _backward(weights: Any, index: Any, batch: Any, parts: Any, slopes: Any, pooled: Any, gradients: Any) -> None:
+def _backward(
+    weights: Floats,
+    index: Index,
+    batch: Features,
+    terms: tuple[bool, bool],
+    slopes: Floats,
+    pooled: tuple[Floats, Floats],
+    gradients: Floats,
+) -> None:
     """Add the gradients of the weights, summed over the rows.
 
     Parameters
     ----------
-    weights, index, batch, parts
+    weights, index, batch, terms
         Those of the forward pass.
     slopes : float [rows]
         Derivative of the loss by each row's score.
@@ -74,7 +89,7 @@ def _backward(weights: Any, index: Any, batch: Any, parts: Any, slopes: Any, poo
         Result; zeros before.
     """
     fields, values, offsets = batch
-    has_linear, has_pairs = parts
+    has_linear, has_pairs = terms
     embeddings, derivatives = pooled
     first, dim = int(has_linear), embeddings.shape[2]
     sums = np.zeros(dim, weights.dtype)

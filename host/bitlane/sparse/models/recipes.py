@@ -13,7 +13,7 @@ _LINEAR, _FACTORS, _DENSE = AdaGrad(0.3), AdaGrad(0.1), SGD(0.01)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ModelRecipe:
     """The defaults of a kind of model.
 
     Attributes
@@ -38,12 +38,12 @@ class Recipe:
     batch_rows: int = 1
 
 
-_NETWORK = Recipe(None, _FACTORS, AdaGrad(0.05), hidden=(64, 32), batch_rows=256)
+_NETWORK = ModelRecipe(None, _FACTORS, AdaGrad(0.05), hidden=(64, 32), batch_rows=256)
 
 RECIPES = {
-    "lr": Recipe(linear=FTRL(0.3)),
-    "fm": Recipe(_LINEAR, _FACTORS),
-    "ffm": Recipe(factors=AdaGrad(0.2, l2=2e-5), dim=4),  # libffm's
+    "lr": ModelRecipe(linear=FTRL(0.3)),
+    "fm": ModelRecipe(_LINEAR, _FACTORS),
+    "ffm": ModelRecipe(factors=AdaGrad(0.2, l2=2e-5), dim=4),  # libffm's
     "dnn": _NETWORK,
     "widedeep": replace(_NETWORK, linear=_LINEAR),
     "deepfm": replace(_NETWORK, linear=_LINEAR),

@@ -13,7 +13,7 @@ from bitlane.sparse.models import ffm, fm, lr
 from bitlane.sparse.models.losses import LOSSES
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 
 Floats = NDArray[np.float32]
 Index = NDArray[np.int64]
@@ -32,7 +32,7 @@ class Shallow:
         self.spec = spec
         blocks = spec.blocks()
         self._layout = Layout(blocks)
-        dense = Layout([Block(1, spec.dense_optimizer)])
+        dense = Layout([ParameterBlock(1, spec.dense_optimizer)])
         self._settings = np.concatenate([self._layout.settings(), dense.settings()])
         loss, dense_code = LOSSES.index(spec.loss), spec.dense_optimizer.code
         codes = [block.optimizer.code for block in blocks]
@@ -92,7 +92,7 @@ class Shallow:
         return scores
 
     def scores(self, batch: Batch, weights: Floats, index: Index, dense: dict[str, Floats]) -> Floats:
-        """Return the scores of a batch by weights [n, values]; ``index`` [nnz] tells each feature's place, or -1."""
+        """Return the scores of a batch by weights [n, values]; ``index`` [nnz] is the index of each feature, or -1."""
         self.check(batch)
         scores = np.empty(batch.rows, weights.dtype)
         bias = dense.get("intercept", weights[:0].reshape(-1))

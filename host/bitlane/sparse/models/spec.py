@@ -9,7 +9,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.models.recipes import RECIPES
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import Optimizer, optimizer_from_json, optimizer_to_json
 from bitlane.sparse.tables.sketch import Admission
 from bitlane.support.scalars import as_integer, as_number
@@ -127,15 +127,15 @@ class ModelSpec:
         assert self.dense is not None
         return self.dense
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[ParameterBlock]:
         """Return the layout of a row: the linear weight if there is any, then the factors."""
-        found = [] if self.linear is None else [Block(1, self.linear)]
+        blocks = [] if self.linear is None else [ParameterBlock(1, self.linear)]
         if self.kind != "lr":
             assert self.factors is not None and self.initial_scale is not None
             initial = "uniform" if self.kind == "ffm" else "normal"
-            block = Block(self.size, self.factors, self.initial_scale, initial)
-            found += [block] * (self.fields if self.kind == "ffm" else 1)
-        return found
+            block = ParameterBlock(self.size, self.factors, self.initial_scale, initial)
+            blocks += [block] * (self.fields if self.kind == "ffm" else 1)
+        return blocks
 
     @property
     def admission(self) -> Admission | None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.parameters import rows as rows_module
 from bitlane.sparse.parameters.compiling import kernel
 from bitlane.sparse.parameters.rows import mix
+
+Keys = NDArray[np.uint64]
+Fields = NDArray[np.uint16]
+Singles = NDArray[np.float32]
+Index = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Features = tuple[Keys, Fields, Singles, Index]  # keys, fields, values and offsets of a batch
 
 COUNT, CLICKS, WEIGHT, WEIGHTED_CLICKS = range(4)  # columns of a row of the table
 WIDTH = 4
@@ -19,35 +26,42 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel(rows_module)
-def select(arrays: Any, place_of: Any, words: Any, places: Any, rows: Any) -> int:
+def select(arrays: Features, index_of: NDArray[np.int32], words: Keys, indices: NDArray[np.int32], rows: Index) -> int:
     """Find the features of the chosen fields; return their number.
 
     Parameters
     ----------
     arrays : keys, fields, values, offsets of a batch
-    place_of : int32 [65,536]
+    index_of : int32 [65,536]
         Number of each field among the chosen ones, or -1.
     words : uint64 [nnz]
         Set to the key of the statistics: the feature's key, mixed with its field.
-    places, rows : int32 [nnz], int64 [nnz]
+    indices, rows : int32 [nnz], int64 [nnz]
         Set to the number of the field and the row.
     """
     keys, fields, values, offsets = arrays
-    found = 0
+    count = 0
     for row in range(len(offsets) - 1):
         for i in range(offsets[row], offsets[row + 1]):
-            place = place_of[fields[i]]
-            if place >= 0 and values[i] != 0:
-                words[found] = mix(keys[i] ^ mix((np.uint64(fields[i]) + np.uint64(1)) * _GOLDEN))
-                places[found] = place
-                rows[found] = row
-                found += 1
-    return found
+            index = index_of[fields[i]]
+            if index >= 0 and values[i] != 0:
+                words[count] = mix(keys[i] ^ mix((np.uint64(fields[i]) + np.uint64(1)) * _GOLDEN))
+                indices[count] = index
+                rows[count] = row
+                count += 1
+    return count
 
 
 @kernel()
 def summarise(
-    table: Any, slots: Any, places: Any, rows: Any, fading: Any, prior: Any, kinds: Any, summaries: Any
+    table: Singles,
+    slots: Index,
+    indices: NDArray[np.int32],
+    rows: Index,
+    fading: Floats,
+    prior: Floats,
+    kinds: Index,
+    summaries: Singles,
 ) -> None:
     """Set the statistics of each row and chosen field: the mean over the features of the field in the row.
 
@@ -56,7 +70,7 @@ def summarise(
     table : float32 [slots, 4]
     slots : int64 [n]
         -1: never seen.
-    places, rows : int32 [n], int64 [n]
+    indices, rows : int32 [n], int64 [n]
         From `select`.
     fading : float64 [rows]
         Factor on the table's weights at the time of each row.
@@ -71,8 +85,8 @@ def summarise(
     start = math.log(rate / (1.0 - rate))
     last = summaries.shape[2] - 1
     for i in range(len(slots)):
-        place = summaries[rows[i], places[i]]
-        place[last] += np.float32(1)
+        summary = summaries[rows[i], indices[i]]
+        summary[last] += np.float32(1)
         slot = slots[i]
         if slot < 0:
             continue
@@ -86,7 +100,7 @@ def summarise(
                 value = math.log1p(table[slot, COUNT])
             else:
                 value = math.log1p(table[slot, CLICKS])
-            place[k] += np.float32(value)
+            summary[k] += np.float32(value)
     for row in range(summaries.shape[0]):
         for field in range(summaries.shape[1]):
             count = summaries[row, field, last]
@@ -96,7 +110,7 @@ def summarise(
 
 
 @kernel()
-def append(arrays: Any, summaries: Any, keys: Any, fields: Any, out: Any) -> int:
+def append(arrays: Features, summaries: Singles, keys: Keys, fields: Fields, out: Features) -> int:
     """Write a batch's features and behind those of each row its statistics; return the number of features.
 
     Parameters
@@ -128,13 +142,13 @@ def append(arrays: Any, summaries: Any, keys: Any, fields: Any, out: Any) -> int
 
 
 @kernel()
-def tally(index: Any, rows: Any, labels: Any, weights: Any, sums: Any) -> None:
+def tally(index: Index, rows: Index, labels: Singles, weights: Floats, sums: Floats) -> None:
     """Add sightings to the sums of their keys.
 
     Parameters
     ----------
     index : int64 [n]
-        Place of each sighting's key in `sums`.
+        Index of each sighting's key in `sums`.
     rows : int64 [n]
     labels : float32 [rows]
     weights : float64 [rows]

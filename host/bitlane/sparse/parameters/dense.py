@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 from bitlane.sparse.parameters.optimizers import Optimizer
 from bitlane.sparse.parameters.rows import encode_row, initialise_rows, read_weights, update_rows
 
@@ -18,7 +18,7 @@ _SLOT = np.zeros(1, np.int64)
 
 
 class Matrix:
-    """An array of dense weights, read and updated as a whole.
+    """An array of dense weights, read and updated at once.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ class Matrix:
     shape : tuple of int
     optimizer : FTRL, AdaGrad or SGD
     row : float32 [floats]
-        Values and state as one block (`Block`): everything that is stored. Kernels update it in place.
+        Values and state as one block (`ParameterBlock`): everything that is stored. Kernels update it in place.
     """
 
     def __init__(self, shape: Sequence[int], optimizer: Optimizer, initial: Floats | None = None):
         self.shape = tuple(int(each) for each in shape)
         self.optimizer = optimizer
-        layout = Layout([Block(int(np.prod(self.shape)), optimizer)])
+        layout = Layout([ParameterBlock(int(np.prod(self.shape)), optimizer)])
         self._plan, self._settings = layout.plan, layout.settings()
         self.row = np.empty(layout.width, np.float32)
         initialise_rows(np.zeros(1, np.uint64), np.uint64(0), self._plan, self._settings, self.row[None])

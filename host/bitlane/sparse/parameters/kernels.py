@@ -9,31 +9,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitlane.sparse.parameters.compiling import inner as _inner
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
-from bitlane.sparse.parameters.vectors import load, shrink, square_root, store, where_nonzero
+from bitlane.sparse.parameters.vectors import Lanes, load, shrink, square_root, store, where_nonzero
+
+Settings = tuple[float, float, float, float]  # rate, beta or decay, l1, l2
+Memory = NDArray[np.floating[Any]]
 
 _FTRL, _ADAGRAD, _SGD = FTRL.code, AdaGrad.code, SGD.code
 
 
 @_inner
-def settings_at(code: int, table: Any, place: int, rows_seen: int) -> Any:
-    """Return row `place` of a table of settings as a tuple, with the learning rate after `rows_seen` rows."""
-    rate = table[place, 0]
+def settings_at(code: int, table: Memory, block: int, rows_seen: int) -> Any:
+    """Return row `block` of a table of settings as a tuple, with the learning rate after `rows_seen` rows."""
+    rate = table[block, 0]
     if code == _SGD:
-        rate = table.dtype.type(rate / (1.0 + float(table[place, 1]) * rows_seen))
-    return rate, table[place, 1], table[place, 2], table[place, 3]
+        rate = table.dtype.type(rate / (1.0 + float(table[block, 1]) * rows_seen))
+    return rate, table[block, 1], table[block, 2], table[block, 3]
 
 
 @_inner
-def ftrl_weight(z: Any, n: Any, settings: Any) -> Any:
+def ftrl_weight(z: Lanes, n: Lanes, settings: Settings) -> Any:
     """Return FTRL's weight."""
     alpha, beta, l1, l2 = settings
     return shrink(z, l1) / (-l2 - (beta + square_root(n)) / alpha)
 
 
 @_inner
-def weight(code: int, memory: Any, at: int, size: int, like: Any, settings: Any) -> Any:
+def weight(code: int, memory: Memory, at: int, size: int, like: Lanes, settings: Settings) -> Any:
     """Return the weights at `at`, in a block of `size` values.
 
     Parameters
@@ -44,7 +50,7 @@ def weight(code: int, memory: Any, at: int, size: int, like: Any, settings: Any)
         Rows side by side, one-dimensional.
     at, size : int
     like : scalar or vector
-        Tells how many weights, and their dtype.
+        Gives the number of weights, and their dtype.
     settings : tuple
         Of `settings_at`.
     """
@@ -54,7 +60,7 @@ def weight(code: int, memory: Any, at: int, size: int, like: Any, settings: Any)
 
 
 @_inner
-def ftrl_step(memory: Any, at: int, size: int, gradient: Any, current: Any, settings: Any) -> None:
+def ftrl_step(memory: Memory, at: int, size: int, gradient: Lanes, current: Lanes, settings: Settings) -> None:
     """Update z and n; `current` is the weight."""
     z, n = load(memory, at, gradient), load(memory, at + size, gradient)
     grown = n + gradient * gradient
@@ -64,7 +70,7 @@ def ftrl_step(memory: Any, at: int, size: int, gradient: Any, current: Any, sett
 
 
 @_inner
-def adagrad_step(memory: Any, at: int, size: int, gradient: Any, settings: Any) -> None:
+def adagrad_step(memory: Memory, at: int, size: int, gradient: Lanes, settings: Settings) -> None:
     """Update weight and G."""
     learning_rate, _, l1, l2 = settings
     old, summed = load(memory, at, gradient), load(memory, at + size, gradient)
@@ -76,7 +82,7 @@ def adagrad_step(memory: Any, at: int, size: int, gradient: Any, settings: Any) 
 
 
 @_inner
-def sgd_step(memory: Any, at: int, gradient: Any, settings: Any) -> None:
+def sgd_step(memory: Memory, at: int, gradient: Lanes, settings: Settings) -> None:
     """Update the weight."""
     rate, _, l1, l2 = settings
     old = load(memory, at, gradient)
@@ -84,7 +90,7 @@ def sgd_step(memory: Any, at: int, gradient: Any, settings: Any) -> None:
 
 
 @_inner
-def step(code: int, memory: Any, at: int, size: int, gradient: Any, current: Any, settings: Any) -> None:
+def step(code: int, memory: Memory, at: int, size: int, gradient: Lanes, current: Lanes, settings: Settings) -> None:
     """Update the values at `at`, in a block of `size` values.
 
     Parameters
@@ -109,7 +115,7 @@ def step(code: int, memory: Any, at: int, size: int, gradient: Any, current: Any
 
 
 @_inner
-def encode(code: int, memory: Any, at: int, size: int, value: Any, settings: Any, accumulator: Any) -> None:
+def encode(code: int, memory: Memory, at: int, size: int, value: float, settings: Settings, accumulator: float) -> None:
     """Write a new value, whose weight is `value`, to `at` in a block of `size` values."""
     if code == _FTRL:
         alpha, beta, l1, l2 = settings

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.parameters.optimizers import SETTINGS, Optimizer
@@ -18,7 +18,7 @@ INITIAL = ("normal", "uniform")
 
 
 @dataclass(frozen=True)
-class Block:
+class ParameterBlock:
     """Values of a row that have one optimizer.
 
     Parameters
@@ -27,7 +27,7 @@ class Block:
         Number of values.
     optimizer : FTRL, AdaGrad or SGD
     initial_scale : float, default=0.0
-        Scale of the first weights. They follow from the seed, the key and the place in the row alone.
+        Scale of the first weights. They follow from the seed, the key and the position in the row only.
     initial : {"normal", "uniform"}, default="normal"
         ``"normal"``: bell-shaped around 0 (the sum of four uniform draws), with the standard deviation `initial_scale`.
         ``"uniform"``: in [0, initial_scale).
@@ -56,7 +56,7 @@ class Layout:
 
     Attributes
     ----------
-    blocks : tuple of Block
+    blocks : tuple of ParameterBlock
     values : int
         Weights of a row.
     width : int
@@ -65,7 +65,7 @@ class Layout:
         Where each block begins in the row.
     """
 
-    def __init__(self, blocks: Sequence[Block]):
+    def __init__(self, blocks: Sequence[ParameterBlock]):
         if not blocks:
             raise DataError("a row needs at least one block")
         self.blocks = tuple(blocks)
@@ -88,7 +88,7 @@ class Layout:
             np.int64,
         )
 
-    def settings(self, dtype: Any = np.float32) -> NDArray[Any]:
+    def settings(self, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Return the settings of each block's optimizer and the scale of its first weights, [blocks, 6]."""
         table = np.empty((len(self.blocks), SETTINGS + 1), dtype)
         for line, block in zip(table, self.blocks, strict=True):

@@ -13,7 +13,29 @@ SETTINGS = 5  # numbers that a kernel takes: two of the optimizer's own, l1, l2,
 
 
 @dataclass(frozen=True)
-class FTRL:
+class Optimizer:
+    """FTRL, AdaGrad or SGD.
+
+    Attributes
+    ----------
+    name : str
+    code : int
+        By which kernels know it.
+    floats : int
+        Stored for each value.
+    """
+
+    name: ClassVar[str]
+    code: ClassVar[int]
+    floats: ClassVar[int]
+
+    def settings(self) -> tuple[float, ...]:
+        """Return the numbers that the kernels take."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FTRL(Optimizer):
     """FTRL-proximal, as in McMahan et al., "Ad click prediction: a view from the trenches" (2013), algorithm 1.
 
     Each weight has two numbers, z and n, and follows from them::
@@ -40,7 +62,7 @@ class FTRL:
 
     name: ClassVar[str] = "ftrl"
     code: ClassVar[int] = 0
-    floats: ClassVar[int] = 2  # stored for each value
+    floats: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         _check(self, positive=("alpha", "beta"), at_least_0=("l1", "l2"))
@@ -51,7 +73,7 @@ class FTRL:
 
 
 @dataclass(frozen=True)
-class AdaGrad:
+class AdaGrad(Optimizer):
     """AdaGrad: each weight's rate falls with the sum of its squared gradients, G.
 
     A step with the gradient g: ``g += l2 w``, ``G += g^2``, ``rate = learning_rate / sqrt(G)``, ``w -= rate g``; then
@@ -84,7 +106,7 @@ class AdaGrad:
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(Optimizer):
     """Stochastic gradient descent without momentum.
 
     A step with the gradient g: ``rate = learning_rate / (1 + decay t)`` with the number t of rows that the model has
@@ -116,7 +138,6 @@ class SGD:
         return (self.learning_rate, self.decay, self.l1, self.l2, 0.0)
 
 
-Optimizer = FTRL | AdaGrad | SGD
 OPTIMIZERS: dict[str, type[FTRL] | type[AdaGrad] | type[SGD]] = {each.name: each for each in (FTRL, AdaGrad, SGD)}
 
 
@@ -143,7 +164,7 @@ def optimizer_from_json(record: Mapping[str, Any]) -> Optimizer:
         raise DataError(f"optimizer {name} has no such settings: {', '.join(map(str, given))}") from error
 
 
-def _check(settings: Any, positive: tuple[str, ...], at_least_0: tuple[str, ...]) -> None:
+def _check(settings: Optimizer, positive: tuple[str, ...], at_least_0: tuple[str, ...]) -> None:
     for name in positive + at_least_0:
         value = as_number(f"{name} of {settings.name}", getattr(settings, name))
         if value < 0 or (value == 0 and name in positive):

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.parameters import kernels, vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
-from bitlane.sparse.parameters.kernels import encode, settings_at, step, weight
+from bitlane.sparse.parameters.kernels import Memory, encode, settings_at, step, weight
 from bitlane.support.instructions import prefetch
+
+Keys = NDArray[np.uint64]
+Slots = NDArray[np.int64]
+Plan = NDArray[np.int64]  # of a `Layout`
 
 _AHEAD = 16  # rows that are on their way
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -18,7 +23,7 @@ _BELL = 1.0 / 37837.22717  # the sum of four 16-bit draws has this standard devi
 
 
 @inner
-def mix(word: Any) -> Any:
+def mix(word: np.uint64) -> Any:
     """Return 64 bits that all depend on all 64 bits of `word`: the finalizer of splitmix64."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -26,19 +31,19 @@ def mix(word: Any) -> Any:
 
 
 @inner
-def drawn(uniform: int, word: Any) -> float:
+def drawn(uniform: int, word: np.uint64) -> float:
     """Return a draw from [0, 1), or from a bell of mean 0 and standard deviation 1, by the bits of `word`."""
     if uniform:
         return float(word >> np.uint64(40)) * _UNIFORM
     mask = np.uint64(0xFFFF)
-    parts = (
+    summed = (
         (word & mask) + ((word >> np.uint64(16)) & mask) + ((word >> np.uint64(32)) & mask) + (word >> np.uint64(48))
     )
-    return (float(parts) - 131070.0) * _BELL
+    return (float(summed) - 131070.0) * _BELL
 
 
 @kernel(kernels, vectors)
-def initialise_rows(keys: Any, seed: Any, plan: Any, table: Any, rows: Any) -> None:
+def initialise_rows(keys: Keys, seed: np.uint64, plan: Plan, table: Memory, rows: Memory) -> None:
     """Write the first values of `keys` to `rows` [n, width]; `plan` and `table` are those of a `Layout`."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
     for i in range(len(keys)):
@@ -56,7 +61,7 @@ def initialise_rows(keys: Any, seed: Any, plan: Any, table: Any, rows: Any) -> N
 
 
 @kernel(kernels, vectors)
-def encode_row(row: Any, weights: Any, plan: Any, table: Any) -> None:
+def encode_row(row: Memory, weights: Memory, plan: Plan, table: Memory) -> None:
     """Write new values with the given weights to a row of one block."""
     _, _, size, code, _ = plan[0]
     settings = settings_at(code, table, 0, 0)
@@ -65,7 +70,7 @@ def encode_row(row: Any, weights: Any, plan: Any, table: Any) -> None:
 
 
 @kernel(kernels, vectors)
-def read_weights(rows: Any, slots: Any, plan: Any, table: Any, weights: Any) -> None:
+def read_weights(rows: Memory, slots: Slots, plan: Plan, table: Memory, weights: Memory) -> None:
     """Write the weights of `slots` to `weights` [n, values]; zeros where a slot is -1."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
     alone, (_, _, all_values, only, _) = len(plan) == 1, plan[0]
@@ -91,7 +96,7 @@ def read_weights(rows: Any, slots: Any, plan: Any, table: Any, weights: Any) -> 
 
 
 @kernel(kernels, vectors)
-def update_rows(rows: Any, slots: Any, plan: Any, table: Any, gradients: Any, rows_seen: int) -> None:
+def update_rows(rows: Memory, slots: Slots, plan: Plan, table: Memory, gradients: Memory, rows_seen: int) -> None:
     """Take one step in each of `slots`, which are distinct, with `gradients` [n, values]; -1 is left out."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
     alone, (_, _, all_values, only, _) = len(plan) == 1, plan[0]

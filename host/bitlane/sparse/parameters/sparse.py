@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 from bitlane.sparse.parameters.rows import initialise_rows, read_weights, update_rows
 from bitlane.sparse.tables.table import Table
 
@@ -22,7 +22,7 @@ class SparseParameters:
 
     Parameters
     ----------
-    blocks : sequence of Block
+    blocks : sequence of ParameterBlock
         The layout of a row.
     seed : int, default=0
         Of the first weights.
@@ -35,7 +35,7 @@ class SparseParameters:
     table : Table
     """
 
-    def __init__(self, blocks: Sequence[Block], seed: int = 0, **options: Any):
+    def __init__(self, blocks: Sequence[ParameterBlock], seed: int = 0, **options: Any):
         self.layout = Layout(blocks)
         self.seed = np.uint64(seed)
         self._plan, self._settings = self.layout.plan, self.layout.settings()
@@ -46,7 +46,7 @@ class SparseParameters:
     def initial_rows(self, keys: Keys) -> Floats:
         """Return the first rows of `keys`, float32 [n, width].
 
-        They depend on seed, key and place alone: not on the order of the keys, the threads or the machine.
+        They depend on seed, key and position only: not on the order of the keys, the threads or the machine.
         """
         rows = np.empty((len(keys), self.layout.width), np.float32)
         initialise_rows(keys, self.seed, self._plan, self._settings, rows)
@@ -159,9 +159,9 @@ class SparseParameters:
     def squared_gradients(self, rows: Floats) -> Floats:
         """Return the sum of the squared gradients of each weight [n, values] in copies of rows [n, width].
 
-        It tells how much a change of the weight costs: half the square of the change times this sum is about the growth
-        of the loss over all rows learned (the diagonal of the empirical Fisher matrix). 1 where the optimizer keeps no
-        such sum.
+        It measures how much a change of the weight costs: half the square of the change times this sum is about the
+        growth of the loss over all rows learned (the diagonal of the empirical Fisher matrix). 1 where the optimizer
+        has no such sum.
         """
         sums = np.ones((len(rows), self.layout.values), np.float32)
         for start, (_, first, size, *_), block in zip(

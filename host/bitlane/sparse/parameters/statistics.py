@@ -114,8 +114,8 @@ class Statistics:
 
     def __init__(self, settings: StatisticsSettings):
         self.settings = settings
-        self._place_of = np.full(LARGEST_FIELD + 1, -1, np.int32)
-        self._place_of[list(settings.fields)] = np.arange(len(settings.fields))
+        self._index_of = np.full(LARGEST_FIELD + 1, -1, np.int32)
+        self._index_of[list(settings.fields)] = np.arange(len(settings.fields))
         self._kinds = np.array([KINDS.index(kind) for kind in settings.kinds])
         names = [f"statistics/{field}/{kind}" for field in settings.fields for kind in settings.kinds]
         self.keys = np.array([column_key(name) for name in names], np.uint64)
@@ -142,12 +142,12 @@ class Statistics:
         """
         ages = self._half_lives(self._moments(batch))
         fading = np.exp2(-np.maximum(ages, -WIDEST))  # no overflow for rows that are far older than those counted
-        words, places, rows = self._select(batch)
+        words, indices, rows = self._select(batch)
         summaries = np.zeros((batch.rows, len(self.settings.fields), len(self._kinds) + 1), np.float32)
         prior = np.array([self._rate(), self.settings.prior_weight])
         with self.table.updating():
             slots = self.table.find(words)
-            counting.summarise(self.table.rows, slots, places, rows, fading, prior, self._kinds, summaries)
+            counting.summarise(self.table.rows, slots, indices, rows, fading, prior, self._kinds, summaries)
         most = batch.nnz + batch.rows * len(self.keys)
         keys, fields, values = np.empty(most, np.uint64), np.empty(most, np.uint16), np.empty(most, np.float32)
         offsets = np.zeros(batch.rows + 1, np.int64)
@@ -166,16 +166,16 @@ class Statistics:
         if batch.rows == 0:
             return
         words, _, rows = self._select(batch)
-        found, index = unique_keys(words)
-        sums = np.zeros((len(found), WIDTH))
+        distinct, index = unique_keys(words)
+        sums = np.zeros((len(distinct), WIDTH))
         with self._counting:
             weights = self._advance(self._moments(batch))
             counting.tally(index, rows, batch.labels, weights, sums)
             with self.table.pinned(words) as slots:  # every sighting counts for the admission
-                places = np.empty(len(found), np.int64)
-                places[index] = slots
-                known = places >= 0
-                self.table.rows[places[known]] += sums[known]
+                slots_of_keys = np.empty(len(distinct), np.int64)
+                slots_of_keys[index] = slots
+                known = slots_of_keys >= 0
+                self.table.rows[slots_of_keys[known]] += sums[known]
             self._totals += (weights.sum(), weights @ batch.labels)
             self.rows_seen += batch.rows
 
@@ -208,7 +208,9 @@ class Statistics:
     def restore(self, totals: Mapping[str, Any], chunks: Iterable[tuple[Any, ...]]) -> None:
         """Go on where statistics of the same settings stopped: with their `totals` and the items of their table."""
         self.reset()
-        self.rows_seen, self._now, self._landmark = int(totals["rows_seen"]), totals["now"], totals["landmark"]
+        self.rows_seen = int(totals["rows_seen"])
+        self._now = totals["now"]
+        self._landmark = totals["landmark"]
         self._totals[:] = totals["weight"], totals["clicks"]
         self.table.load(chunks)
 
@@ -218,10 +220,10 @@ class Statistics:
 
     def _select(self, batch: Batch) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
         """Return key in the table, number of the field, and row of each feature that is counted."""
-        words, places = np.empty(batch.nnz, np.uint64), np.empty(batch.nnz, np.int32)
+        words, indices = np.empty(batch.nnz, np.uint64), np.empty(batch.nnz, np.int32)
         rows = np.empty(batch.nnz, np.int64)
-        count = counting.select(_arrays(batch), self._place_of, words, places, rows)
-        return words[:count], places[:count], rows[:count]
+        count = counting.select(_arrays(batch), self._index_of, words, indices, rows)
+        return words[:count], indices[:count], rows[:count]
 
     def _moments(self, batch: Batch) -> Floats:
         """Return when each row was: its second, or for all the rows counted before the batch."""

@@ -3,19 +3,25 @@
 The description, model.json for a model, has the size and the XXH3 checksum of the two others.
 """
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = 1
 CHUNK_ROWS = 1 << 16  # of a record batch: bounds the memory of saving and loading
@@ -54,8 +60,8 @@ def read_description(folder: Path, name: str = DESCRIPTION, what: str = "model")
     except ValueError as error:
         raise DataError(f"{path} is damaged: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        found = record.get("format") if isinstance(record, dict) else None
-        raise DataError(f"{path} has format {found!r}; this version reads format {FORMAT}")
+        given = record.get("format") if isinstance(record, dict) else None
+        raise DataError(f"{path} has format {given!r}; this version reads format {FORMAT}")
     files = record.get("files")
     if not isinstance(files, dict) or set(files) != {PARAMETERS, DENSE}:
         raise DataError(f"{path} is damaged: files must be {PARAMETERS} and {DENSE}")
@@ -149,19 +155,19 @@ def _fingerprint(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "xxh3_64": state.hexdigest()}
 
 
-def _check(path: Path, wanted: Any, what: str) -> None:
+def _check(path: Path, wanted: object, what: str) -> None:
     try:
-        found = _fingerprint(path)
+        actual = _fingerprint(path)
     except FileNotFoundError as error:
         raise DataError(f"{path.parent} is no complete {what}: it has no {path.name}") from error
-    if not isinstance(wanted, dict) or found["bytes"] != wanted.get("bytes"):
+    if not isinstance(wanted, dict) or actual["bytes"] != wanted.get("bytes"):
         size = wanted.get("bytes") if isinstance(wanted, dict) else None
-        raise DataError(f"{path} is damaged: it has {found['bytes']} bytes, not {size}")
-    if found != wanted:
-        raise DataError(f"{path} is damaged: its checksum is {found['xxh3_64']}, not {wanted.get('xxh3_64')}")
+        raise DataError(f"{path} is damaged: it has {actual['bytes']} bytes, not {size}")
+    if actual != wanted:
+        raise DataError(f"{path} is damaged: its checksum is {actual['xxh3_64']}, not {wanted.get('xxh3_64')}")
 
 
-def _record_batch(pyarrow: Any, keys: Any, rows: Any, stamps: list[Any]) -> Any:
+def _record_batch(pyarrow: Any, keys: NDArray[Any], rows: NDArray[Any], stamps: list[Any]) -> Any:
     flat = pyarrow.array(np.ascontiguousarray(rows).reshape(-1))
     columns = {"key": pyarrow.array(keys), "row": pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])}
     if stamps:
@@ -169,7 +175,7 @@ def _record_batch(pyarrow: Any, keys: Any, rows: Any, stamps: list[Any]) -> Any:
     return pyarrow.record_batch(list(columns.values()), names=list(columns))
 
 
-def _arrays(record: Any, width: int) -> tuple[Any, ...]:
+def _arrays(record: pa.RecordBatch, width: int) -> tuple[Any, ...]:
     keys = record.column("key").to_numpy()
     rows = record.column("row").flatten().to_numpy().reshape(len(keys), width)
     stamps = [record.column("stamp").to_numpy()] if "stamp" in record.schema.names else []

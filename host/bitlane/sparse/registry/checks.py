@@ -69,7 +69,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Check:
+class ValidationCheck:
     """One check of a version.
 
     Attributes
@@ -79,7 +79,7 @@ class Check:
     figure, bound : float or None
         What was measured, and how much it may be; None for checks that measure nothing.
     detail : str
-        A sentence: what was found.
+        A sentence: what was measured, or what is wrong.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Evidence:
     Attributes
     ----------
     scored : list of (HeldOutScores, int)
-        The held-out scores, and the place of the version among them.
+        The held-out scores, and the index of the version among them.
     weights : list of float32 [n]
         A sample.
     seconds : list of float64 [requests]
@@ -108,7 +108,7 @@ class Evidence:
     seconds: list[NDArray[np.float64]] = field(default_factory=list)
 
 
-def check_files(registry: ModelRegistry, version: int) -> tuple[Check, FrozenModel | None]:
+def check_files(registry: ModelRegistry, version: int) -> tuple[ValidationCheck, FrozenModel | None]:
     """Check that all files of a version and its chain are there and undamaged, and return the version.
 
     Parameters
@@ -121,52 +121,52 @@ def check_files(registry: ModelRegistry, version: int) -> tuple[Check, FrozenMod
         model = registry.load(version)
     except BitlaneError as error:
         problems = list(_damages(registry, version)) or [str(error)]
-        return Check("files", False, "; ".join(problems)), None
+        return ValidationCheck("files", False, "; ".join(problems)), None
     count, size = sum(len(each.files) for each in chain), sum(each.nbytes for each in chain)
     detail = f"{count} files of {len(chain)} versions, {size / 1e6:,.2f} MB, have the checksums of their manifests"
-    return Check("files", True, detail), model
+    return ValidationCheck("files", True, detail), model
 
 
-def check_weights(models: Sequence[FrozenModel], evidence: Evidence) -> Check:
+def check_weights(models: Sequence[FrozenModel], evidence: Evidence) -> ValidationCheck:
     """Check that the weights of the first model are finite numbers."""
     problems = []
-    for place, model in enumerate(models):
+    for number, model in enumerate(models):
         wrong, sample, rows = _look_through(model)
         evidence.weights.append(sample)
-        if place == 0 and wrong:
+        if number == 0 and wrong:
             problems.append(
                 f"{len(wrong)} or more keys have weights that are no finite numbers, such as key {wrong[0]}"
             )
-        if place == 0:
+        if number == 0:
             names = [name for name, values in model.dense.items() if not np.isfinite(values).all()]
             problems += [f"matrix {name} has values that are no finite numbers" for name in names]
             count = rows
-    return Check("weights", not problems, "; ".join(problems) or f"the weights of {count:,} keys are finite")
+    return ValidationCheck("weights", not problems, "; ".join(problems) or f"the weights of {count:,} keys are finite")
 
 
-def check_quality(evidence: Evidence, bounds: Bounds) -> list[Check]:
+def check_quality(evidence: Evidence, bounds: Bounds) -> list[ValidationCheck]:
     """Check the held-out scores of a version: finite, calibrated, and not worse than those of the current one."""
-    found = [scored.quality(place) for scored, place in evidence.scored]
-    if found[0] is None:
-        return [Check("scores", False, "scores of held-out rows are no finite numbers")]
-    checks = [Check("scores", True, f"the scores of {found[0].rows:,} held-out rows are finite")]
-    if found[0].rmse is None:
-        checks.append(_calibration(found[0], bounds.miscalibration))
-    if len(found) > 1 and found[1] is not None:
-        checks += _losses(found[1], found[0], bounds)
+    qualities = [scored.quality(index) for scored, index in evidence.scored]
+    if qualities[0] is None:
+        return [ValidationCheck("scores", False, "scores of held-out rows are no finite numbers")]
+    checks = [ValidationCheck("scores", True, f"the scores of {qualities[0].rows:,} held-out rows are finite")]
+    if qualities[0].rmse is None:
+        checks.append(_calibration(qualities[0], bounds.miscalibration))
+    if len(qualities) > 1 and qualities[1] is not None:
+        checks += _losses(qualities[1], qualities[0], bounds)
     return checks
 
 
 def check_requests(
-    models: Sequence[FrozenModel], requests: Recorded, bounds: Bounds, evidence: Evidence
-) -> list[Check]:
+    models: Sequence[FrozenModel], recorded: Recorded, bounds: Bounds, evidence: Evidence
+) -> list[ValidationCheck]:
     """Replay recorded requests: answers near those of the record, in time.
 
     Parameters
     ----------
     models : sequence of FrozenModel
         The candidate, and the current version if there is one.
-    requests : iterable of (Batch, float32 [rows])
+    recorded : iterable of (Batch, float32 [rows])
         Rows, and the predictions that were the answer.
     bounds : Bounds
     evidence : Evidence
@@ -174,43 +174,47 @@ def check_requests(
     """
     seconds: list[list[float]] = [[] for _ in models]
     moved: list[Floats] = []
-    for number, (batch, answer) in zip(range(REQUESTS), requests, strict=False):
-        for place, model in enumerate(models):
+    for number, (batch, answer) in zip(range(REQUESTS), recorded, strict=False):
+        for index, model in enumerate(models):
             try:
                 if not number:
                     model.predict(batch)  # loads what the first request needs
                 began = time.perf_counter()
-                found = model.predict(batch)
-                seconds[place].append(time.perf_counter() - began)
+                predictions = model.predict(batch)
+                seconds[index].append(time.perf_counter() - began)
             except DataError as error:
-                if place == 0:
-                    return [Check("answers", False, f"request {number + 1} of the record cannot be scored: {error}")]
+                if index == 0:
+                    return [
+                        ValidationCheck(
+                            "answers", False, f"request {number + 1} of the record cannot be scored: {error}"
+                        )
+                    ]
                 continue
-            if place == 0:
-                moved.append(np.abs(found - answer))
+            if index == 0:
+                moved.append(np.abs(predictions - answer))
     if not moved:
-        raise DataError("the record has no requests")
+        raise DataError("the record has no recorded")
     evidence.seconds = [np.array(each) for each in seconds if each]
     return [_answers(np.concatenate(moved), len(moved), bounds), _latency(evidence.seconds[0], bounds.latency_ms)]
 
 
-def check_hook(name: str, problems: Sequence[str]) -> Check:
-    """Return the check of a user's hook that has found these problems."""
-    return Check(f"hook {name}", not problems, "; ".join(problems) or "it found no problem")
+def check_hook(name: str, problems: Sequence[str]) -> ValidationCheck:
+    """Return the check of a user's hook that reported these problems."""
+    return ValidationCheck(f"hook {name}", not problems, "; ".join(problems) or "it reported no problem")
 
 
-def checks_text(checks: Iterable[Check]) -> list[str]:
+def checks_text(checks: Iterable[ValidationCheck]) -> list[str]:
     """Return a line for each check that failed."""
     return [f"{check.name}: {check.detail}" for check in checks if not check.passed]
 
 
 def quality_of(evidence: Evidence) -> Mapping[str, float | None]:
     """Return the metrics of a version on the held-out rows, by name; empty if it has none."""
-    found = None
+    quality = None
     if evidence.scored:
-        scored, place = evidence.scored[0]
-        found = scored.quality(place)
-    return {} if found is None else quality_fields(found)
+        scored, index = evidence.scored[0]
+        quality = scored.quality(index)
+    return {} if quality is None else quality_fields(quality)
 
 
 def _damages(registry: ModelRegistry, version: int) -> Iterator[str]:
@@ -234,49 +238,49 @@ def _look_through(model: FrozenModel) -> tuple[list[int], Floats, int]:
     """Return some keys whose weights are not finite, a sample of all weights, and the number of keys."""
     assert isinstance(model.table, PartitionedTable)
     wrong: list[int] = []
-    parts, rows = [np.zeros(0, np.float32)], 0
+    samples, rows = [np.zeros(0, np.float32)], 0
     shards = [shard for shard in model.table.tables if isinstance(shard, LayeredTable)]
     step = 1 + sum(shard.base.width * len(shard.base) for shard in shards) // SHOWN_WEIGHTS
     for shard in shards:
         for keys, weights in shard.items():
             bad = ~np.isfinite(weights).all(axis=1)
             wrong += keys[bad].tolist()
-            parts.append(weights[~bad].reshape(-1)[::step].copy())
+            samples.append(weights[~bad].reshape(-1)[::step].copy())
             rows += len(keys)
-    return wrong, np.concatenate(parts), rows
+    return wrong, np.concatenate(samples), rows
 
 
-def _calibration(quality: Quality, bound: float) -> Check:
-    found = quality.calibration
-    if found is None:
-        return Check("calibration", False, "no held-out row is positive: the calibration cannot be measured")
-    off = abs(found - 1)
-    detail = f"mean prediction over mean label is {found:.4f}"
-    return Check("calibration", off <= bound, detail + _exceeds(off, bound), off, bound)
+def _calibration(quality: Quality, bound: float) -> ValidationCheck:
+    ratio = quality.calibration
+    if ratio is None:
+        return ValidationCheck("calibration", False, "no held-out row is positive: the calibration cannot be measured")
+    off = abs(ratio - 1)
+    detail = f"mean prediction over mean label is {ratio:.4f}"
+    return ValidationCheck("calibration", off <= bound, detail + _exceeds(off, bound), off, bound)
 
 
-def _losses(current: Quality, candidate: Quality, bounds: Bounds) -> Iterator[Check]:
+def _losses(current: Quality, candidate: Quality, bounds: Bounds) -> Iterator[ValidationCheck]:
     names = {"auc": "AUC", "log_loss": "log loss", "rmse": "RMSE"}
     if current.rmse is None and None in (current.auc, candidate.auc):
-        yield Check("AUC", False, "the held-out rows have one class only: the AUC cannot be measured")
+        yield ValidationCheck("AUC", False, "the held-out rows have one class only: the AUC cannot be measured")
         return
     for name, lost in quality_lost(current, candidate).items():
         before, after = getattr(current, name), getattr(candidate, name)
         bound = float(getattr(bounds, f"{name}_lost"))
         detail = f"{after:.5f}; the current version has {before:.5f}"
-        yield Check(names[name], lost <= bound, detail + _exceeds(lost, bound, "the loss of "), lost, bound)
+        yield ValidationCheck(names[name], lost <= bound, detail + _exceeds(lost, bound, "the loss of "), lost, bound)
 
 
-def _answers(moved: Floats, requests: int, bounds: Bounds) -> Check:
+def _answers(moved: Floats, requests: int, bounds: Bounds) -> ValidationCheck:
     mean, bound = float(moved.mean()), bounds.answer_change
     detail = f"predictions of {requests:,} recorded requests moved by {mean:.5f} on average, {moved.max():.5f} at most"
-    return Check("answers", mean <= bound, detail + _exceeds(mean, bound), mean, bound)
+    return ValidationCheck("answers", mean <= bound, detail + _exceeds(mean, bound), mean, bound)
 
 
-def _latency(seconds: NDArray[np.float64], bound: float) -> Check:
+def _latency(seconds: NDArray[np.float64], bound: float) -> ValidationCheck:
     p50, p99 = (float(each) * 1e3 for each in np.percentile(seconds, [50, 99]))
     detail = f"recorded requests take {p50:.3f} ms (p50), {p99:.3f} ms (p99)"
-    return Check("latency", p99 <= bound, detail + _exceeds(p99, bound, unit=" ms"), p99, bound)
+    return ValidationCheck("latency", p99 <= bound, detail + _exceeds(p99, bound, unit=" ms"), p99, bound)
 
 
 def _exceeds(figure: float, bound: float, what: str = "", unit: str = "") -> str:

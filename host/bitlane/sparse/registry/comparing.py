@@ -86,16 +86,16 @@ def compare(registry: ModelRegistry, old: int, new: int, top: int = 10) -> Versi
     def note(keys: Keys, one: Floats, other: Floats) -> None:
         nonlocal largest
         distances = np.linalg.norm(other.astype(np.float64) - one, axis=1)
-        for place in np.argsort(-distances, kind="stable")[:top].tolist():
-            rows = tuple(one[place].tolist()), tuple(other[place].tolist())
-            largest.append((float(distances[place]), int(keys[place]), *rows))
+        for index in np.argsort(-distances, kind="stable")[:top].tolist():
+            rows = tuple(one[index].tolist()), tuple(other[index].tolist())
+            largest.append((float(distances[index]), int(keys[index]), *rows))
         largest = heapq.nlargest(top, largest)
 
     for keys, rows in after.items():
-        earlier, found = before.table.lookup(keys)
-        moved = found & (earlier.view(np.uint32) != rows.view(np.uint32)).any(axis=1)
-        added, changed = added + int((~found).sum()), changed + int(moved.sum())
-        each = moved | ~found
+        earlier, known = before.table.lookup(keys)
+        moved = known & (earlier.view(np.uint32) != rows.view(np.uint32)).any(axis=1)
+        added, changed = added + int((~known).sum()), changed + int(moved.sum())
+        each = moved | ~known
         note(keys[each], earlier[each], rows[each])
     for keys, rows in before.items():
         gone = ~after.table.lookup(keys)[1]

@@ -84,12 +84,12 @@ def publish_folder(
     codebook = None if quantization is None else quantization.codebook
 
     def write(draft: Draft) -> list[Written]:
-        found = []
+        written = []
         for shard in range(partition.servers):
             old = merged(registry.shard(chain, shard)) if chain else None
             cut = _cut(model, partition, shard, old, codebook)
-            found.append(Written(write_cut(draft.folder, shard, cut), cut.total, cut.clipped))
-        return found
+            written.append(Written(write_cut(draft.folder, shard, cut), cut.total, cut.clipped))
+        return written
 
     return write_version(registry, description, partition, chain, write)
 
@@ -99,9 +99,9 @@ def data_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: settings.get(name) for name in _DATA} if settings else {}
 
 
-def last_metrics(model: Path) -> dict[str, float]:
-    """Return AUC and other metrics of the last window of the training that made a model; empty without a log of it."""
-    run = model.parent.parent
+def last_metrics(model_folder: Path) -> dict[str, float]:
+    """Return AUC and other metrics of the last window of the training of a model; empty without its log."""
+    run = model_folder.parent.parent
     try:
         windows = [line for line in read_log(run) if line["kind"] == "window"]
     except DataError:

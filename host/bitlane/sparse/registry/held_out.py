@@ -33,10 +33,10 @@ class HeldOutScores:
     scores: tuple[Floats, ...]
     losses: tuple[Loss, ...]
 
-    def quality(self, model: int) -> Quality | None:
-        """Return how good the scores of a model are; None if one is not finite."""
-        scores = self.scores[model]
-        return measure(scores, self.labels, self.losses[model]) if np.isfinite(scores).all() else None
+    def quality(self, index: int) -> Quality | None:
+        """Return how good the scores of a index are; None if one is not finite."""
+        scores = self.scores[index]
+        return measure(scores, self.labels, self.losses[index]) if np.isfinite(scores).all() else None
 
 
 def score_held_out(models: Sequence[FrozenModel], batches: Iterable[Batch]) -> HeldOutScores:
@@ -56,8 +56,8 @@ def score_held_out(models: Sequence[FrozenModel], batches: Iterable[Batch]) -> H
     scores: list[list[Floats]] = [[] for _ in models]
     for batch in batches:
         labels.append(batch.labels)
-        for found, model in zip(scores, models, strict=True):
-            found.append(model.scores(batch))
+        for own, model in zip(scores, models, strict=True):
+            own.append(model.scores(batch))
     if not sum(map(len, labels)):
         raise DataError("the held-out data has no rows")
     losses: list[Loss] = ["log_loss" if model.spec.loss == "log_loss" else "squared_error" for model in models]

@@ -30,10 +30,10 @@ def find_hooks(names: Sequence[str]) -> dict[str, Hook]:
     DataError
         One cannot be imported, or is no function.
     """
-    found: dict[str, Callable[[], Hook]] = {point.name: point.load for point in entry_points(group=GROUP)}
-    found.update({name: partial(_by_name, name) for name in names})
+    loaders: dict[str, Callable[[], Hook]] = {point.name: point.load for point in entry_points(group=GROUP)}
+    loaders.update({name: partial(_by_name, name) for name in names})
     hooks = {}
-    for name, load in found.items():
+    for name, load in loaders.items():
         try:
             hooks[name] = load()
         except DataError:
@@ -61,24 +61,24 @@ def run_hook(
     seconds : float
         How long the hook may take. Behind that it is left alone, in a thread that ends with the process.
     """
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def run() -> None:
         try:
             problems = hook(candidate, current, manifest)
-            found.append([problems] if isinstance(problems, str) else [str(each) for each in problems or ()])
+            results.append([problems] if isinstance(problems, str) else [str(each) for each in problems or ()])
         except BaseException as error:  # a hook may do anything, and is no reason to stop
-            found.append([f"it raised {type(error).__name__}: {error}"])
+            results.append([f"it raised {type(error).__name__}: {error}"])
 
     thread = threading.Thread(target=run, name="bitlane-hook", daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] if found else [f"it took longer than {seconds:g} s"]
+    return results[0] if results else [f"it took longer than {seconds:g} s"]
 
 
 def _by_name(name: str) -> Hook:
     module, _, function = name.partition(":")
     if not module or not function:
         raise DataError(f"hook {name!r} is not package.module:function")
-    found: Hook = getattr(importlib.import_module(module), function)
-    return found
+    hook: Hook = getattr(importlib.import_module(module), function)
+    return hook

@@ -51,8 +51,8 @@ class Labels:
 
     def all(self) -> dict[str, int]:
         """Return the version of each label."""
-        found = {name: self.current(name) for name in self._store.names("labels")}
-        return {name: version for name, version in found.items() if version is not None}
+        versions = {name: self.current(name) for name in self._store.names("labels")}
+        return {name: version for name, version in versions.items() if version is not None}
 
     def current(self, name: str) -> int | None:
         """Return the version that a label names, or None; errors as of `history`."""
@@ -79,13 +79,13 @@ class Labels:
 
     def stack(self, name: str) -> list[int]:
         """Return the versions that a label has named, without those that were rolled back; the current one last."""
-        found: list[int] = []
+        versions: list[int] = []
         for move in self.history(name):
             if move.back:
-                del found[-1]
-            elif not found or found[-1] != move.version:
-                found.append(move.version)
-        return found
+                del versions[-1]
+            elif not versions or versions[-1] != move.version:
+                versions.append(move.version)
+        return versions
 
     def next_number(self, name: str) -> int:
         """Return the number of the next move of a label; DataError if the name cannot be that of a label."""

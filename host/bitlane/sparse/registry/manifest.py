@@ -137,6 +137,6 @@ def check_successor(parent: Manifest, description: Description, shards: int, vir
         raise DataError(f"{version} has {parent.shards} shards, this model {shards}: publish it as a base")
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."

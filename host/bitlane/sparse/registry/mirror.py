@@ -1,14 +1,19 @@
-"""Versions and labels of a registry in MLflow's model registry, for its page and its users. Files stay in place."""
+"""Versions and labels of a registry in MLflow's model registry, for its page and its users. Files are not moved."""
+
+# mlflow has no types: mypy takes its classes as Any.
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.registry import ModelRegistry, folder_of
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 VERSION = "bitlane.version"  # the tag with our number: MLflow counts its own
 _PREFIX = "bitlane."
@@ -25,7 +30,7 @@ def mirror(registry: ModelRegistry, uri: str, name: str | None = None) -> None:
     uri : str
         Of MLflow's tracking server.
     name : str, optional
-        Of the registered model. Default: the last part of the registry's address.
+        Of the registered model. Default: the last component of the registry's address.
 
     Raises
     ------
@@ -42,7 +47,7 @@ def mirror(registry: ModelRegistry, uri: str, name: str | None = None) -> None:
         raise BitlaneError(f"MLflow at {uri} does not show {registry.uri}: {reason}; try again later") from error
 
 
-def _update(client: Any, registry: ModelRegistry, name: str) -> None:
+def _update(client: MlflowClient, registry: ModelRegistry, name: str) -> None:
     if not client.search_registered_models(f"name='{name}'"):
         client.create_registered_model(name, tags={_PREFIX + "registry": registry.store.address})
     shown = {
@@ -64,11 +69,11 @@ def _update(client: Any, registry: ModelRegistry, name: str) -> None:
         client.delete_model_version(name, shown[gone])
 
 
-def _create(client: Any, registry: ModelRegistry, name: str, manifest: Manifest) -> str:
+def _create(client: MlflowClient, registry: ModelRegistry, name: str, manifest: Manifest) -> str:
     """Make a version, with a run that has its metrics; return MLflow's number."""
     experiment = client.get_experiment_by_name(name)
-    place = client.create_experiment(name) if experiment is None else experiment.experiment_id
-    run = client.create_run(place, run_name=f"version {manifest.version}")
+    experiment_id = client.create_experiment(name) if experiment is None else experiment.experiment_id
+    run = client.create_run(experiment_id, run_name=f"version {manifest.version}")
     for metric, value in manifest.description.metrics.items():
         if value is not None:
             client.log_metric(run.info.run_id, metric, value)

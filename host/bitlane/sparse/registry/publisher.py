@@ -72,7 +72,9 @@ class Publisher:
         longest_chain: int = LONGEST_CHAIN,
         codebook: Codebook | None = None,
     ):
-        self.registry, self._model, self._data = registry, model, data or {}
+        self.registry = registry
+        self._model = model
+        self._data = data or {}
         self._longest, self._codebook = longest_chain, codebook
         self._cuts = ShardCuts(model.parameters, model.matrices, lambda: quiet or contextlib.nullcontext())
         self._last: int | None = None
@@ -168,6 +170,6 @@ class PeriodicPublisher:
         LOG.info("published version %d, a %s of %s bytes", manifest.version, manifest.kind, f"{manifest.nbytes:,}")
 
 
-def metrics_of(fields: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a manifest keeps of the fields of a window of progressive validation."""
-    return {name: fields[name] for name in _METRICS if fields.get(name) is not None}
+def metrics_of(window: Mapping[str, Any]) -> dict[str, float]:
+    """Return what a manifest keeps of the window of a window of progressive validation."""
+    return {name: window[name] for name in _METRICS if window.get(name) is not None}

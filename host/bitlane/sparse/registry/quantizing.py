@@ -45,7 +45,7 @@ class Quantization:
 
 def choose_levels(
     model: SparseModel,
-    held_out: Iterable[Batch],
+    batches: Iterable[Batch],
     bits: int | None,
     kind: str = "nearest",
     max_loss: float = MAX_LOSS,
@@ -57,7 +57,7 @@ def choose_levels(
     Parameters
     ----------
     model : SparseModel
-    held_out : iterable of Batch
+    batches : iterable of Batch
     bits : {2, 4, 8} or None
         None: the fewest bits that keep the bound; float32 if even 8 do not.
     kind : {"nearest", "optimal", "uniform"}, default="nearest"
@@ -68,19 +68,19 @@ def choose_levels(
     ------
     DataError
         These bits lose more, an argument is out of range, the model has no rows or weights that are not finite, or
-        the held-out rows cannot tell.
+        the held-out rows cannot show the loss.
     """
     if not 0 <= max_loss < np.inf:
         raise DataError(f"the bound on the loss must be at least 0; got {max_loss:g}")
     tried = BITS if bits is None else (bits,)
     sample = sample_weights(model)
     codebooks = [fit_codebook(sample[0], each, kind, sample[1]) for each in tried]
-    scored = score_held_out([frozen_model(model), *(frozen_model(model, each) for each in codebooks)], held_out)
+    scored = score_held_out([frozen_model(model), *(frozen_model(model, each) for each in codebooks)], batches)
     before = _quality(scored.quality(0))
     refused: dict[str, Losses] = {}
     record = {"levels": kind, "max_loss": max_loss, "held_out_rows": len(scored.labels)}
-    for place, codebook in enumerate(codebooks, 1):
-        lost = quality_lost(before, _quality(scored.quality(place)))
+    for number, codebook in enumerate(codebooks, 1):
+        lost = quality_lost(before, _quality(scored.quality(number)))
         if max(lost.values()) <= max_loss:
             return Quantization(codebook, {"bits": codebook.bits, **record, "lost": lost, "refused": refused})
         refused[str(codebook.bits)] = lost
@@ -102,7 +102,7 @@ def sample_weights(model: SparseModel, rows: int = SAMPLED_ROWS) -> tuple[Floats
     ----------
     model : SparseModel
     rows : int, default=131,072
-        About so many at most; a model with fewer rows is taken whole.
+        About so many at most; of a model with fewer rows, all.
 
     Returns
     -------
@@ -112,21 +112,21 @@ def sample_weights(model: SparseModel, rows: int = SAMPLED_ROWS) -> tuple[Floats
     total, width = len(parameters.table), parameters.layout.values
     share = min(1.0, rows / total) if total else 1.0
     step = 1 if share == 1 else int(np.ceil(2 / share - 1))  # of the rest: half of the sample
-    found = [(np.zeros((0, width), np.float32), np.zeros((0, width), np.float32))]
+    samples = [(np.zeros((0, width), np.float32), np.zeros((0, width), np.float32))]
     for _, stored, *_ in parameters.table.items():
         values, weights = parameters.weights_of(stored), parameters.squared_gradients(stored)
         if step > 1:
             heavy = (weights / np.maximum(weights.sum(axis=0), np.finfo(np.float32).tiny)).sum(axis=1)
             order = np.argsort(-heavy, kind="stable")
-            kept = int(len(order) * share / 2)
+            heaviest = int(len(order) * share / 2)
             extremes = np.concatenate([values.argmin(axis=0), values.argmax(axis=0)])
-            chosen = np.unique(np.concatenate([order[:kept], extremes]))
+            chosen = np.unique(np.concatenate([order[:heaviest], extremes]))
             rest = np.setdiff1d(np.arange(len(order)), chosen)[::step]
             weights[rest] *= step
             chosen = np.concatenate([chosen, rest])
             values, weights = values[chosen], weights[chosen]
-        found.append((values, weights))
-    values, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        samples.append((values, weights))
+    values, weights = (np.concatenate(each) for each in zip(*samples, strict=True))
     return values, weights
 
 
@@ -155,9 +155,11 @@ def losses_text(lost: Losses) -> str:
     return " and ".join(f"{value:.5f} {names[name]}" for name, value in lost.items())
 
 
-def _quality(found: Quality | None) -> Quality:
-    if found is None:
+def _quality(quality: Quality | None) -> Quality:
+    if quality is None:
         raise DataError("a score of a held-out row is not finite: the model cannot be published in few bits")
-    if found.rmse is None and found.auc is None:
-        raise DataError(f"the {found.rows:,} held-out rows have one class only: they cannot tell what few bits lose")
-    return found
+    if quality.rmse is None and quality.auc is None:
+        raise DataError(
+            f"the {quality.rows:,} held-out rows have one class only: the loss of few bits cannot be measured"
+        )
+    return quality

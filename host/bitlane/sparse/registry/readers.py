@@ -53,7 +53,7 @@ class Readers:
 
     def _notes(self) -> dict[str, tuple[int, float]]:
         """Return version and age in seconds of all notes; DataError if one is damaged."""
-        found = {}
+        notes = {}
         for each in self._store.names("readers"):
             name = f"readers/{each}"
             try:
@@ -61,8 +61,8 @@ class Readers:
             except DataError:
                 continue  # the reader has just ended
             record = records.from_bytes(data, self._store.name_of(name))
-            found[str(record["reader"])] = int(record["version"]), records.seconds_since(record["time"])
-        return found
+            notes[str(record["reader"])] = int(record["version"]), records.seconds_since(record["time"])
+        return notes
 
 
 def _path(reader: str) -> str:

@@ -1,4 +1,4 @@
-"""Small files of the registry: JSON with a checksum, so that a flipped bit is found in them too."""
+"""Small files of the registry: JSON with a checksum, so that a flipped bit is detected in them too."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def from_bytes(data: bytes, name: str) -> Record:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{name} is damaged: it is no record in JSON") from error
     content = {"format": version, **record}
-    whole = _text({**content, _SEAL: seal}) == data
-    if whole and seal == hashlib.sha256(_text(content)).hexdigest() and version == FORMAT:
+    is_canonical = _text({**content, _SEAL: seal}) == data
+    if is_canonical and seal == hashlib.sha256(_text(content)).hexdigest() and version == FORMAT:
         return dict(record)
     if isinstance(version, int) and version > FORMAT:
         raise DataError(f"{name} has format {version}; this bitlane reads format {FORMAT}: install a newer version")

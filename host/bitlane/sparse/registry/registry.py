@@ -122,8 +122,8 @@ class ModelRegistry:
     # --- versions
     def numbers(self) -> list[int]:
         """Return the numbers of all versions that exist, ascending."""
-        found = (_MANIFEST.fullmatch(name) for name in self.store.files("versions"))
-        return sorted(int(each[1]) for each in found if each)
+        matches = (_MANIFEST.fullmatch(name) for name in self.store.files("versions"))
+        return sorted(int(each[1]) for each in matches if each)
 
     def claimed(self) -> list[int]:
         """Return the numbers of all versions, those included that are being written or were given up."""
@@ -144,10 +144,10 @@ class ModelRegistry:
         name = f"{folder_of(version)}/{NAME}"
         if not self.store.exists(name):
             raise DataError(f"{self.uri} has no version {version}; {self._known()}")
-        found = Manifest.from_bytes(self.store.read(name), self.store.name_of(name))
-        if found.version != version:
-            raise DataError(f"{self.store.name_of(name)} is damaged: it is that of version {found.version}")
-        return found
+        manifest = Manifest.from_bytes(self.store.read(name), self.store.name_of(name))
+        if manifest.version != version:
+            raise DataError(f"{self.store.name_of(name)} is damaged: it is that of version {manifest.version}")
+        return manifest
 
     def chain(self, version: int) -> list[Manifest]:
         """Return the manifests of a base and of the deltas up to a version, the base first.
@@ -157,13 +157,13 @@ class ModelRegistry:
         DataError
             A version is missing or damaged.
         """
-        found = [self.manifest(version)]
-        while found[0].kind != BASE:
-            parent, child = found[0].parent, found[0].version
+        chain = [self.manifest(version)]
+        while chain[0].kind != BASE:
+            parent, child = chain[0].parent, chain[0].version
             if parent is None or parent >= child or not self.store.exists(f"{folder_of(parent)}/{NAME}"):
                 raise DataError(f"{self.uri}: version {child} is a change of version {parent}, which is missing")
-            found.insert(0, self.manifest(parent))
-        return found
+            chain.insert(0, self.manifest(parent))
+        return chain
 
     def resolve(self, name: str) -> int:
         """Return the version that a label, a number or ``latest`` names.
@@ -175,9 +175,9 @@ class ModelRegistry:
         """
         if name.isdecimal():
             return self.manifest(int(name)).version
-        found = None if name == LATEST else self.label(name)
-        if found is not None:
-            return found
+        version = None if name == LATEST else self.label(name)
+        if version is not None:
+            return version
         known = self.numbers()
         if not known:
             raise DataError(f"{self.uri} has no version: publish one")
@@ -211,14 +211,13 @@ class ModelRegistry:
         """
         chain = self.chain(version)
         last, known = chain[-1], [each.version for each in chain]
-        tables: list[LayeredTable] | None = None
-        if after is not None and after.version in known:
+        tables: list[LayeredTable] = []
+        if after is not None and after.version in known and isinstance(after.table, PartitionedTable):
             chain = chain[known.index(after.version) + 1 :]
-            tables = after.table.tables  # type: ignore[attr-defined]
+            tables = [table for table in after.table.tables if isinstance(table, LayeredTable)]
 
         def of_shard(shard: int) -> LayeredTable:
-            below = None if tables is None else tables[shard]
-            return layered(below, self.shard(chain, shard, cache))
+            return layered(tables[shard] if tables else None, self.shard(chain, shard, cache))
 
         with ThreadPoolExecutor() as pool:
             table = PartitionedTable(
@@ -326,7 +325,7 @@ class ModelRegistry:
 
     # --- inside
     def _claim(self, lease: contextlib.ExitStack) -> Draft:
-        """Take a number; `lease` is what tells `collect` that its publisher lives."""
+        """Take a number; `lease` shows `collect` that its publisher lives."""
         claim = records.to_bytes({"time": records.now(), "host": socket.gethostname(), "process": os.getpid()})
         for _ in range(_ATTEMPTS):
             version = 1 + max(self.claimed(), default=0)

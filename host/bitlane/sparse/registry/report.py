@@ -1,21 +1,26 @@
 """The report of a validation: one HTML page with its plots, which needs nothing else."""
 
+# matplotlib has no types here: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.sparse.models.losses import predictions
-from bitlane.sparse.registry.checks import Check, Evidence
+from bitlane.sparse.registry.checks import Evidence, ValidationCheck
 from bitlane.sparse.registry.held_out import HeldOutScores
 from bitlane.sparse.registry.verdict import Validation
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BINS = 10  # of predictions, with as many rows each
 BARS = 60
@@ -47,7 +52,7 @@ img {{ max-width: 100%; }}
 <p>Registry: {registry}. Time: {time} (UTC). Held-out data: {held_out}. {compared}</p>
 <h2>Checks</h2>
 <table>
-<tr><th>check</th><th>result</th><th class="number">figure</th><th class="number">bound</th><th>found</th></tr>
+<tr><th>check</th><th>result</th><th class="number">figure</th><th class="number">bound</th><th>detail</th></tr>
 {checks}
 </table>
 <h2>Held-out rows</h2>
@@ -58,12 +63,12 @@ img {{ max-width: 100%; }}
 """
 
 
-def report_html(found: Validation, registry: str, evidence: Evidence) -> str:
+def report_html(validation: Validation, registry: str, evidence: Evidence) -> str:
     """Return the page of a validation.
 
     Parameters
     ----------
-    found : Validation
+    validation : Validation
     registry : str
         Its URI.
     evidence : Evidence
@@ -73,19 +78,19 @@ def report_html(found: Validation, registry: str, evidence: Evidence) -> str:
     BitlaneError
         matplotlib is not installed.
     """
-    state = "passed" if found.passed else "rejected"
-    compared = f"The label {found.label} names no version, so there is no comparison."
-    if found.current is not None:
-        compared = f"Compared with version {found.current}, which the label {found.label} names."
+    state = "passed" if validation.passed else "rejected"
+    compared = f"The label {validation.label} names no version, so there is no comparison."
+    if validation.current is not None:
+        compared = f"Compared with version {validation.current}, which the label {validation.label} names."
     return _PAGE.format(
-        title=escape(f"Version {found.version} {state}"),
+        title=escape(f"Version {validation.version} {state}"),
         registry=escape(registry),
-        time=found.time[:19].replace("T", " "),
-        held_out=escape(found.held_out),
+        time=validation.time[:19].replace("T", " "),
+        held_out=escape(validation.held_out),
         compared=escape(compared),
-        checks="\n".join(_row(check) for check in found.checks),
-        metrics=_metrics(found),
-        plots="\n".join(_plots(found, evidence)),
+        checks="\n".join(_row(check) for check in validation.checks),
+        metrics=_metrics(validation),
+        plots="\n".join(_plots(validation, evidence)),
     )
 
 
@@ -97,8 +102,8 @@ def calibration_curve(predicted: Numbers, labels: Numbers) -> tuple[Numbers, Num
     predicted, labels : float [rows]
     """
     order = np.argsort(predicted, kind="stable")
-    parts = [part for part in np.array_split(order, BINS) if len(part)]
-    means = [(predicted[part].mean(dtype=np.float64), labels[part].mean(dtype=np.float64)) for part in parts]
+    groups = [group for group in np.array_split(order, BINS) if len(group)]
+    means = [(predicted[group].mean(dtype=np.float64), labels[group].mean(dtype=np.float64)) for group in groups]
     first, second = np.array(means, np.float64).T
     return first, second
 
@@ -120,7 +125,7 @@ def roc_curve(scores: Numbers, labels: Numbers) -> tuple[Numbers, Numbers]:
     return false[shown], true[shown]
 
 
-def _row(check: Check) -> str:
+def _row(check: ValidationCheck) -> str:
     state = "passed" if check.passed else "failed"
     numbers = (
         f'<td class="number">{"" if each is None else f"{each:.5g}"}</td>' for each in (check.figure, check.bound)
@@ -129,15 +134,15 @@ def _row(check: Check) -> str:
     return f'<tr><td>{name}</td><td class="{state}">{state}</td>{"".join(numbers)}<td>{detail}</td></tr>'
 
 
-def _metrics(found: Validation) -> str:
-    shown = [(title, found.metrics.get(name)) for name, title in _METRICS.items()]
+def _metrics(validation: Validation) -> str:
+    shown = [(title, validation.metrics.get(name)) for name, title in _METRICS.items()]
     text = "; ".join(f"{title} {value:,.6g}" for title, value in shown if value is not None)
     return f"<p>{text}.</p>" if text else "<p>The version could not be scored.</p>"
 
 
-def _plots(found: Validation, evidence: Evidence) -> list[str]:
+def _plots(validation: Validation, evidence: Evidence) -> list[str]:
     """Return the figures that can be drawn from what the checks have seen."""
-    names = [f"version {found.version}", f"version {found.current} (current)"]
+    names = [f"version {validation.version}", f"version {validation.current} (current)"]
     figures = []
     scored = [
         (name, each)
@@ -159,17 +164,17 @@ def _plots(found: Validation, evidence: Evidence) -> list[str]:
 
 def _score_plots(scored: Sequence[tuple[str, tuple[HeldOutScores, int]]]) -> list[str]:
     logistic = scored[0][1][0].losses[scored[0][1][1]] == "log_loss"
-    values: Named = [(name, each.scores[place]) for name, (each, place) in scored]
+    values: Named = [(name, each.scores[index]) for name, (each, index) in scored]
     figures = [_figure("Scores of the held-out rows", lambda axes: _histogram(axes, values, "score"))]
     if not logistic:
         return figures
     labels = scored[0][1][0].labels
 
-    def roc(axes: Any) -> None:
+    def roc(axes: Axes) -> None:
         _lines(axes, [(name, roc_curve(each, labels)) for name, each in values], "-")
         axes.set(xlabel="share of the negative rows above a score", ylabel="share of the positive rows")
 
-    def calibration(axes: Any) -> None:
+    def calibration(axes: Axes) -> None:
         _lines(axes, [(name, calibration_curve(predictions("log_loss", each), labels)) for name, each in values], "o-")
         axes.set(xlabel="mean prediction", ylabel="mean label")
 
@@ -178,14 +183,14 @@ def _score_plots(scored: Sequence[tuple[str, tuple[HeldOutScores, int]]]) -> lis
     return [*figures, _figure(f"Calibration: {BINS} bins with as many held-out rows each", calibration)]
 
 
-def _lines(axes: Any, curves: Sequence[tuple[str, tuple[Numbers, Numbers]]], style: str) -> None:
+def _lines(axes: Axes, curves: Sequence[tuple[str, tuple[Numbers, Numbers]]], style: str) -> None:
     for (name, (x, y)), colour in zip(curves, _COLOURS, strict=False):
         axes.plot(x, y, style, color=colour, label=name, markersize=4, linewidth=1.5)
     end = max(float(max(x.max(), y.max())) for _, (x, y) in curves)
     axes.plot([0, end], [0, end], ":", color="#999999", linewidth=1)
 
 
-def _histogram(axes: Any, values: Named, title: str, log: bool = False) -> None:
+def _histogram(axes: Axes, values: Named, title: str, log: bool = False) -> None:
     low = min(float(each.min()) for _, each in values if len(each))
     high = max(float(each.max()) for _, each in values if len(each))
     edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
@@ -195,7 +200,7 @@ def _histogram(axes: Any, values: Named, title: str, log: bool = False) -> None:
     axes.set(xlabel=title, ylabel="share", yscale="log" if log else "linear")
 
 
-def _shares(axes: Any, times: Named) -> None:
+def _shares(axes: Axes, times: Named) -> None:
     for (name, each), colour in zip(times, _COLOURS, strict=False):
         shares = np.arange(1, len(each) + 1) / len(each)
         axes.step(np.sort(each), shares, where="post", color=colour, label=name, linewidth=1.5)
@@ -203,7 +208,7 @@ def _shares(axes: Any, times: Named) -> None:
 
 
 def _figure(title: str, draw: Callable[[Any], None]) -> str:
-    """Return a plot as part of the page: SVG within the address of its image."""
+    """Return a plot as HTML of the page: SVG within the address of its image."""
     figures = require_extra("matplotlib.figure", "a report of a validation")
     figure = figures.Figure(figsize=(7.5, 3.6))
     axes = figure.add_axes((0.1, 0.14, 0.88, 0.83))  # fixed: finding the room takes as long as the plot

@@ -49,7 +49,10 @@ class ServerPublisher:
         rows_seen: Callable[[], int] = lambda: 0,
         longest_chain: int = LONGEST_CHAIN,
     ):
-        self.registry, self._connect, self._spec, self._data = registry, connect, spec, data or {}
+        self.registry = registry
+        self._connect = connect
+        self._spec = spec
+        self._data = data or {}
         self._rows_seen, self._longest = rows_seen, longest_chain
         self._last: int | None = None
 

@@ -17,9 +17,9 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.registry import records
 from bitlane.sparse.registry.checks import (
     Bounds,
-    Check,
     Evidence,
     Recorded,
+    ValidationCheck,
     check_files,
     check_hook,
     check_quality,
@@ -46,19 +46,19 @@ class Inputs:
 
     Parameters
     ----------
-    held_out : callable
+    read_held_out : callable
         Returns the held-out rows as batches, read with the settings of the data in a manifest.
     name : str
         Of the held-out data.
-    requests : iterable of (Batch, float32 [rows]), optional
+    recorded : iterable of (Batch, float32 [rows]), optional
         Recorded requests and their answers.
     hooks : dict of callables, optional
         Of `find_hooks`.
     """
 
-    held_out: Callable[[Manifest], Iterable[Batch]]
+    read_held_out: Callable[[Manifest], Iterable[Batch]]
     name: str
-    requests: Recorded | None = None
+    recorded: Recorded | None = None
     hooks: Mapping[str, Hook] = field(default_factory=dict)
 
 
@@ -96,16 +96,16 @@ def validate(
     finally:
         registry.forget_reader(reader)
     metrics = quality_of(evidence)
-    found = Validation(version, label, current, records.now(), inputs.name, metrics, bounds, tuple(checks))
+    validation = Validation(version, label, current, records.now(), inputs.name, metrics, bounds, tuple(checks))
     folder = registry.store.folder(_folder(version))
     folder.remove(RECORD)  # from here until the new record is written, the version is not validated
-    folder.replace(REPORT, report_html(found, registry.uri, evidence).encode())
-    folder.replace(RECORD, records.to_bytes({**asdict(found), "passed": found.passed}))
-    return found
+    folder.replace(REPORT, report_html(validation, registry.uri, evidence).encode())
+    folder.replace(RECORD, records.to_bytes({**asdict(validation), "passed": validation.passed}))
+    return validation
 
 
 def read_validation(registry: ModelRegistry, version: int) -> Validation | None:
-    """Return what the last validation of a version has found; None if it was not validated.
+    """Return the result of the last validation of a version; None if it was not validated.
 
     Raises
     ------
@@ -119,7 +119,9 @@ def read_validation(registry: ModelRegistry, version: int) -> Validation | None:
     try:
         del record["passed"]
         bounds = Bounds(**record.pop("bounds"))
-        return Validation(**record | {"bounds": bounds, "checks": tuple(Check(**each) for each in record["checks"])})
+        return Validation(
+            **record | {"bounds": bounds, "checks": tuple(ValidationCheck(**each) for each in record["checks"])}
+        )
     except (KeyError, TypeError) as error:
         raise DataError(f"{registry.store.name_of(name)} is damaged: {error}") from error
 
@@ -155,27 +157,27 @@ def report_name(registry: ModelRegistry, version: int) -> str:
 
 
 def _check_passed(registry: ModelRegistry, label: str, version: int) -> None:
-    found, current = read_validation(registry, version), registry.label(label)
+    validation, current = read_validation(registry, version), registry.label(label)
     where, advice = f"{registry.uri}: version {version}", "validate it, or add --force"
-    if found is None:
+    if validation is None:
         raise DataError(f"{where} was not validated: {advice}")
-    if not found.passed:
-        raise DataError(f"{where} was rejected: {found.problems[0]}")
-    if current is not None and current not in (found.current, version):
-        compared = "no version" if found.current is None else f"version {found.current}"
+    if not validation.passed:
+        raise DataError(f"{where} was rejected: {validation.problems[0]}")
+    if current is not None and current not in (validation.current, version):
+        compared = "no version" if validation.current is None else f"version {validation.current}"
         raise DataError(f"{where} was compared with {compared}, but {label} names version {current} now: {advice}")
 
 
 def _checks(
     registry: ModelRegistry, models: list[FrozenModel], inputs: Inputs, bounds: Bounds, evidence: Evidence
-) -> list[Check]:
+) -> list[ValidationCheck]:
     """Check a version whose files are in order; `models` are the version and the current one, if there is one."""
     manifests = [registry.manifest(model.version) for model in models if model.version is not None]
     checks = [check_weights(models, evidence)]
     _score(models, manifests, inputs, evidence)
     checks += check_quality(evidence, bounds)
-    if inputs.requests is not None:
-        checks += check_requests(models, inputs.requests, bounds, evidence)
+    if inputs.recorded is not None:
+        checks += check_requests(models, inputs.recorded, bounds, evidence)
     current = models[1] if len(models) > 1 else None
     for name, hook in inputs.hooks.items():
         checks.append(check_hook(name, run_hook(hook, models[0], current, manifests[0], bounds.hook_seconds)))
@@ -186,11 +188,11 @@ def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs,
     """Score the held-out rows, once if the versions read them alike."""
     settings: list[Any] = [manifest.description.data for manifest in manifests]
     if len(models) == 1 or settings[0] == settings[1]:
-        scored = score_held_out(models, inputs.held_out(manifests[0]))
-        evidence.scored = [(scored, place) for place in range(len(models))]
+        scored = score_held_out(models, inputs.read_held_out(manifests[0]))
+        evidence.scored = [(scored, index) for index in range(len(models))]
         return
     for model, manifest in zip(models, manifests, strict=True):
-        evidence.scored.append((score_held_out([model], inputs.held_out(manifest)), 0))
+        evidence.scored.append((score_held_out([model], inputs.read_held_out(manifest)), 0))
 
 
 def _folder(version: int) -> str:

@@ -1,16 +1,16 @@
-"""What the validation of a version has found."""
+"""The result of the validation of a version."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bitlane.sparse.registry.checks import Bounds, Check, checks_text
+from bitlane.sparse.registry.checks import Bounds, ValidationCheck, checks_text
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What the validation of a version has found.
+    """The result of the validation of a version.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Validation:
     metrics : dict of float
         On the held-out rows.
     bounds : Bounds
-    checks : tuple of Check
+    checks : tuple of ValidationCheck
     """
 
     version: int
@@ -36,7 +36,7 @@ class Validation:
     held_out: str
     metrics: Mapping[str, float | None]
     bounds: Bounds
-    checks: tuple[Check, ...]
+    checks: tuple[ValidationCheck, ...]
 
     @property
     def passed(self) -> bool:

@@ -15,20 +15,20 @@ from bitlane.sparse.tables.frozen import FrozenTable, freeze
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
-Found = NDArray[np.bool_]
+Known = NDArray[np.bool_]
 
 
 class WeightTable(Protocol):
     """What a `FrozenModel` needs of its table."""
 
-    def lookup(self, keys: Keys) -> tuple[Floats, Found]:
+    def lookup(self, keys: Keys) -> tuple[Floats, Known]:
         """Return the weights of keys, uint64 [n], and which are known.
 
         Returns
         -------
         weights : float32 [n, values]
             Zeros where a key is unknown.
-        found : bool [n]
+        known : bool [n]
         """
         ...
 
@@ -43,31 +43,31 @@ class LayeredTable:
 
     Parameters
     ----------
-    base : FrozenTable
+    base_table : FrozenTable
     overlay : FrozenTable, optional
         Of `overlaid`.
     """
 
-    def __init__(self, base: FrozenTable, overlay: FrozenTable | None = None):
-        if overlay is not None and overlay.width != base.width:
-            raise DataError(f"the base has {base.width} weights a row, what lies above it {overlay.width}")
-        self.base, self.overlay = base, overlay if overlay is not None and len(overlay) else None
+    def __init__(self, base_table: FrozenTable, overlay: FrozenTable | None = None):
+        if overlay is not None and overlay.width != base_table.width:
+            raise DataError(f"the base has {base_table.width} weights a row, what lies above it {overlay.width}")
+        self.base, self.overlay = base_table, overlay if overlay is not None and len(overlay) else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of base and overlay."""
         return self.base.nbytes + (0 if self.overlay is None else self.overlay.nbytes)
 
-    def lookup(self, keys: Keys) -> tuple[Floats, Found]:
+    def lookup(self, keys: Keys) -> tuple[Floats, Known]:
         """Return weights and which keys are known, as `WeightTable.lookup`. Removed keys are known, with weights 0."""
         ranks = self.base.find(keys)
-        weights, found = self.base.read(ranks), ranks >= 0
+        weights, known = self.base.read(ranks), ranks >= 0
         if self.overlay is not None:
             above = self.overlay.find(keys)
-            places = np.flatnonzero(above >= 0)
-            weights[places] = self.overlay.read(above[places])
-            found[places] = True
-        return weights, found
+            positions = np.flatnonzero(above >= 0)
+            weights[positions] = self.overlay.read(above[positions])
+            known[positions] = True
+        return weights, known
 
     def items(self) -> Iterator[tuple[Keys, Floats]]:
         """Yield all keys, uint64 [m], and the weights that `lookup` gives them, float32 [m, values]."""
@@ -101,19 +101,19 @@ class PartitionedTable:
         """Bytes of all shards."""
         return sum(table.nbytes for table in self.tables)
 
-    def lookup(self, keys: Keys) -> tuple[Floats, Found]:
+    def lookup(self, keys: Keys) -> tuple[Floats, Known]:
         """Return weights and which keys are known, as `WeightTable.lookup`."""
         if len(self.tables) == 1:
             return self.tables[0].lookup(keys)
-        places, bounds = self._partition.split(keys)
-        parts = [
-            table.lookup(keys[places[first:last]])
+        positions, bounds = self._partition.split(keys)
+        lookups = [
+            table.lookup(keys[positions[first:last]])
             for table, first, last in zip(self.tables, bounds[:-1], bounds[1:], strict=True)
         ]
-        weights, found = np.empty((len(keys), parts[0][0].shape[1]), np.float32), np.empty(len(keys), np.bool_)
-        weights[places] = np.concatenate([part[0] for part in parts])
-        found[places] = np.concatenate([part[1] for part in parts])
-        return weights, found
+        weights, known = np.empty((len(keys), lookups[0][0].shape[1]), np.float32), np.empty(len(keys), np.bool_)
+        weights[positions] = np.concatenate([each[0] for each in lookups])
+        known[positions] = np.concatenate([each[1] for each in lookups])
+        return weights, known
 
 
 def overlaid(overlay: FrozenTable | None, changed: FrozenTable, deleted: FrozenTable | None) -> FrozenTable:

@@ -42,7 +42,9 @@ class FrozenModel:
         version: int | None = None,
         device: str = "cpu",
     ):
-        self.spec, self.table, self.version = spec, table, version
+        self.spec = spec
+        self.table = table
+        self.version = version
         self.dense = {name: np.require(each, np.float32, ("C", "WRITEABLE")) for name, each in dense.items()}
         self._functions = score_functions(spec, device)
 
@@ -70,9 +72,9 @@ class FrozenModel:
         """
         return self.predict(batch), ()
 
-    def _scores(self, batch: Batch, weights: Floats, found: NDArray[np.bool_]) -> Floats:
+    def _scores(self, batch: Batch, weights: Floats, known: NDArray[np.bool_]) -> Floats:
         """Return the scores of a batch from the weights of its keys, float32 [nnz, values]."""
         index = np.arange(len(weights))
-        index[~found] = -1
+        index[~known] = -1
         scores: Floats = self._functions.scores(batch, weights, index, self.dense)
         return scores

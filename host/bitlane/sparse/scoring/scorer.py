@@ -40,7 +40,7 @@ class Scored:
 
 
 class Scorer:
-    """Scores batches by one model, until another takes its place. Any number of threads may call it.
+    """Scores batches by one model, until another replaces it. Any number of threads may call it.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class Scorer:
             return Scored(model.version, *model.predict_partial(batch))
         ends = np.searchsorted(batch.offsets, np.linspace(0, batch.nnz, self._threads + 1)[1:-1].astype(np.int64))
         bounds = [0, *ends.tolist(), batch.rows]
-        parts = [batch.slice(*each) for each in itertools.pairwise(bounds)]
-        found = list(self._pool.map(model.predict_partial, parts))
-        missing = sorted({shard for _, part in found for shard in part})
-        return Scored(model.version, np.concatenate([part for part, _ in found]), tuple(missing))
+        shares = [batch.slice(*each) for each in itertools.pairwise(bounds)]
+        results = list(self._pool.map(model.predict_partial, shares))
+        missing = sorted({shard for _, shards in results for shard in shards})
+        return Scored(model.version, np.concatenate([each for each, _ in results]), tuple(missing))
 
     def close(self) -> None:
         """End the threads; running requests end first."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import Optimizer, optimizer_from_json, optimizer_to_json
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.partition import VIRTUAL_SHARDS, Partition
@@ -33,7 +33,7 @@ class ShardSpec:
 
     Parameters
     ----------
-    blocks : tuple of Block
+    blocks : tuple of ParameterBlock
         The layout of a row.
     seed : int, default=0
         Of the first weights.
@@ -46,7 +46,7 @@ class ShardSpec:
     virtual_shards : int, default=256
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ParameterBlock, ...]
     seed: int = 0
     admission: Admission | None = None
     track_age: bool = False
@@ -118,7 +118,8 @@ class ShardSpec:
             raise DataError(f"the description of the shard has format {version!r}; this version reads format {FORMAT}")
         try:
             blocks = [
-                Block(**{**each, "optimizer": optimizer_from_json(each["optimizer"])}) for each in given["blocks"]
+                ParameterBlock(**{**each, "optimizer": optimizer_from_json(each["optimizer"])})
+                for each in given["blocks"]
             ]
             matrices = {
                 name: MatrixSpec(tuple(each["shape"]), optimizer_from_json(each["optimizer"]))

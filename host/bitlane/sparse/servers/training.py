@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.group import Call, ServerGroup
 from bitlane.sparse.servers.key_codec import encode_keys
@@ -180,7 +180,7 @@ class TrainingServers(ServerGroup):
         arrays, at = {}, 0
         for name, each in sorted(self._matrices[server].items()):
             size = int(np.prod(each.shape))
-            size = Layout([Block(size, each.optimizer)]).width if with_state else size
+            size = Layout([ParameterBlock(size, each.optimizer)]).width if with_state else size
             arrays[name] = values[at : at + size]
             at += size
         return arrays

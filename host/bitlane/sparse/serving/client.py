@@ -1,12 +1,14 @@
 """A caller's connection to a scoring service over Arrow Flight."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import math
 import time
 import uuid
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from bitlane.sparse.servers.wire import ServerClosing
 from bitlane.sparse.serving import messages
 from bitlane.sparse.serving.requests import Fields, Floats, Keys, Offsets
 from bitlane.sparse.serving.served_model import Answer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between attempts
 
@@ -126,7 +131,7 @@ class ScoringClient:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def score_batch(self, batch: Batch, *, deadline: float | None = None) -> Answer:
-        """Return the predictions of a batch, whose parts that change nothing are not sent; as `score`."""
+        """Return the predictions of a batch, as `score`; arrays that change nothing are not sent."""
         values = None if (batch.values == 1).all() else batch.values
         if not self.uses_fields:
             try:
@@ -155,7 +160,7 @@ class ScoringClient:
         self.model, self.version = str(greeting["model"]), int(greeting["version"])
         self.uses_fields = bool(greeting["uses_fields"])
 
-    def _attempt(self, lane: str, batch: Any, request: dict[str, Any], until: float) -> Answer:
+    def _attempt(self, lane: str, batch: pa.RecordBatch, request: dict[str, Any], until: float) -> Answer:
         connection = self._connection
         if not connection.is_open:
             self._greet(until)
@@ -176,18 +181,18 @@ class ScoringClient:
 
 
 def _check(keys: Keys, offsets: Offsets, fields: Fields | None, values: Floats | None) -> None:
-    parts: dict[str, tuple[Any, Any]] = {
+    arrays: dict[str, tuple[Any, Any]] = {
         "keys": (keys, np.uint64),
         "offsets": (offsets, np.int64),
         "fields": (fields, np.uint16),
         "values": (values, np.float32),
     }
-    for name, (part, dtype) in parts.items():
-        if part is None:
+    for name, (array, dtype) in arrays.items():
+        if array is None:
             continue
-        if not isinstance(part, np.ndarray) or part.dtype != dtype or part.ndim != 1:
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
             raise DataError(f"{name} must be a {np.dtype(dtype)} array of one dimension")
-        if name in ("fields", "values") and len(part) != len(keys):
-            raise DataError(f"{len(keys)} keys need as many {name}; got {len(part)}")
+        if name in ("fields", "values") and len(array) != len(keys):
+            raise DataError(f"{len(keys)} keys need as many {name}; got {len(array)}")
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(keys):
         raise DataError(f"offsets must begin with 0 and end with the number of keys, {len(keys)}")

@@ -12,12 +12,12 @@ import numpy as np
 
 LANES = ("flight", "http")
 BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.007, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds
-RECENT = 4096  # requests whose seconds are kept for percentiles
+RECENT = 4096  # requests whose seconds are stored for percentiles
 _MINUTE = 60.0
 _NEWEST_ERRORS = 20
 
 
-class Counts:
+class RequestCounts:
     """Counts of the requests since the service has started. For several threads."""
 
     def __init__(self) -> None:
@@ -43,7 +43,9 @@ class Counts:
             self.partial[lane] += is_partial
             self.seconds[lane] += seconds
             self.buckets[lane][bucket] += 1
-            self._ends[at], self._recent[at], self._recent_rows[at] = time.monotonic(), seconds, rows
+            self._ends[at] = time.monotonic()
+            self._recent[at] = seconds
+            self._recent_rows[at] = rows
 
     def add_error(self, lane: str, kind: str, message: str) -> None:
         """Count a request that got an error."""
@@ -68,6 +70,6 @@ class Counts:
         minute: dict[str, Any] = {"requests": count / span, "rows": float(rows[chosen].sum()) / span}  # a second
         if count:
             names = ("p50", "p90", "p99", "p999")
-            found = np.quantile(recent[chosen], (0.5, 0.9, 0.99, 0.999))
-            minute |= {name: 1e3 * float(each) for name, each in zip(names, found, strict=True)}
+            quantiles = np.quantile(recent[chosen], (0.5, 0.9, 0.99, 0.999))
+            minute |= {name: 1e3 * float(each) for name, each in zip(names, quantiles, strict=True)}
         return {"total": total, "minute": minute, "errors": errors, "newest_errors": newest}

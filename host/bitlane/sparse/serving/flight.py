@@ -1,9 +1,11 @@
 """Requests for predictions over Arrow Flight; see `messages`."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.servers import wire
@@ -11,6 +13,9 @@ from bitlane.sparse.servers.lanes import LaneService
 from bitlane.sparse.serving import messages
 from bitlane.sparse.serving.served_model import ServedModel, ServedVersion
 from bitlane.sparse.serving.sharing import spread_shared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Record = dict[str, Any]
 
@@ -23,7 +28,7 @@ class ScoringService(LaneService):
     served : ServedModel
     host : str, default="127.0.0.1"
     port : int, default=0
-        0: any free one; `port` tells which.
+        0: any free one; `port` is the one chosen.
     token : str, optional
         What clients must know.
     tls : tuple of str, optional
@@ -45,13 +50,13 @@ class ScoringService(LaneService):
     def _answer_schema(self, lane: str) -> Any:
         return messages.ANSWER
 
-    def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
+    def _answer(self, lane: str, batch: pa.RecordBatch, request: Record, opening: Record) -> tuple[Any, Record]:
         begin, served = time.perf_counter(), self._served
 
         def read(version: ServedVersion) -> Batch:
-            found = messages.batch_of_request(batch, lane, served.bounds)
-            version.check_fields("field" in lane, found.nnz)
-            return spread_shared(found, served.bounds) if request.get("shared") else found
+            rows = messages.batch_of_request(batch, lane, served.bounds)
+            version.check_fields("field" in lane, rows.nnz)
+            return spread_shared(rows, served.bounds) if request.get("shared") else rows
 
         try:
             with served.limit.admitted():

@@ -109,7 +109,10 @@ class Follower:
         poll: float = POLL_SECONDS,
         cache: Path | None = None,
     ):
-        self._source, self._served, self._poll, self._cache = source, served, poll, cache
+        self._source = source
+        self._served = served
+        self._poll = poll
+        self._cache = cache
         host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:64]
         self.reader = f"{host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.state = FollowState(label)

@@ -2,7 +2,7 @@
 
 A request has one column, `features`: a large list of structs for each row, with the children `key` (uint64) and, as far
 as they are sent, `field` (uint16; without it 0) and `value` (float32; without it 1). So a request is the arrays of a
-`Batch` as they lie in memory: keys, fields and values one after the other, and int64 offsets. The children tell the
+`Batch` as they lie in memory: keys, fields and values one after the other, and int64 offsets. The children name the
 lane: one `DoExchange` that stays open for many requests. The record beside a request may have ``"shared": true``: the
 first row's features belong to each other row, before its own, and the first row has no prediction.
 
@@ -11,10 +11,12 @@ them, the seconds that the server spent, and ``missing``, the shards of the mode
 are any; or an error.
 """
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.servers.wire import flat_array, items_of, pyarrow
 from bitlane.sparse.serving.requests import Fields, Floats, Keys, Offsets, RequestBounds, batch_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LANES = ("key", "key field", "key value", "key field value")
 _TYPES = {"key": pyarrow.uint64(), "field": pyarrow.uint16(), "value": pyarrow.float32()}
@@ -38,7 +43,7 @@ def request_schema(lane: str) -> Any:
 
 
 def lane_of(fields: Fields | None, values: Floats | None) -> str:
-    """Return the lane of a request with these parts."""
+    """Return the lane of a request with these arrays."""
     return " ".join(["key", *["field"] * (fields is not None), *["value"] * (values is not None)])
 
 
@@ -46,8 +51,8 @@ def request_batch(keys: Keys, offsets: Offsets, fields: Fields | None, values: F
     """Return a request; it shares the memory of the arrays, which must fit."""
     schema = request_schema(lane_of(fields, values))
     kind = schema.field(0).type
-    parts = [("key", keys), ("field", fields), ("value", values)]
-    children = [flat_array(part, _TYPES[name]) for name, part in parts if part is not None]
+    arrays = [("key", keys), ("field", fields), ("value", values)]
+    children = [flat_array(array, _TYPES[name]) for name, array in arrays if array is not None]
     items = pyarrow.Array.from_buffers(kind.value_type, len(keys), [None], children=children)
     column = pyarrow.Array.from_buffers(
         kind, len(offsets) - 1, [None, pyarrow.py_buffer(np.ascontiguousarray(offsets))], children=[items]
@@ -55,7 +60,7 @@ def request_batch(keys: Keys, offsets: Offsets, fields: Fields | None, values: F
     return pyarrow.record_batch([column], schema=schema)
 
 
-def batch_of_request(data: Any, lane: str, bounds: RequestBounds) -> Batch:
+def batch_of_request(record: pa.RecordBatch | None, lane: str, bounds: RequestBounds) -> Batch:
     """Return a request as a batch, which shares its memory where that is aligned.
 
     Raises
@@ -63,27 +68,27 @@ def batch_of_request(data: Any, lane: str, bounds: RequestBounds) -> Batch:
     DataError
         The request has other columns, is too large, or its arrays do not fit.
     """
-    if data is None:
+    if record is None:
         raise DataError("the request has no rows: send a record batch")
-    if not data.schema.equals(request_schema(lane)):
-        given = ", ".join(f"{each.name}: {each.type}" for each in data.schema)
+    if not record.schema.equals(request_schema(lane)):
+        given = ", ".join(f"{each.name}: {each.type}" for each in record.schema)
         raise DataError(f"lane {lane!r} takes {request_schema(lane).field(0).type}; the request has {given}")
     try:
-        data.validate()  # the sizes of the buffers, and that the offsets are within the features
+        record.validate()  # the sizes of the buffers, and that the offsets are within the features
     except pyarrow.ArrowInvalid as error:
         raise DataError(f"the request is damaged: {error}") from error
-    column = data.column(0)
+    column = record.column(0)
     offsets = items_of(column.buffers()[1], np.int64, column.offset, len(column) + 1 if len(column) else 0)
     if not len(column):
         return batch_of(np.zeros(0, np.uint64), np.zeros(1, np.int64))
     items = column.values
     first, last = int(offsets[0]), int(offsets[-1])
     bounds.check(len(column), last - first)
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for at, name in enumerate(lane.split()):
         child = items.field(at)
-        found[name] = items_of(child.buffers()[1], _DTYPES[name], child.offset + first, last - first)
-    return batch_of(found["key"], offsets - first if first else offsets, found.get("field"), found.get("value"))
+        arrays[name] = items_of(child.buffers()[1], _DTYPES[name], child.offset + first, last - first)
+    return batch_of(arrays["key"], offsets - first if first else offsets, arrays.get("field"), arrays.get("value"))
 
 
 def prediction_batch(predictions: Floats) -> Any:

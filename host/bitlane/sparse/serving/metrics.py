@@ -32,7 +32,7 @@ class ServingMetrics:
     Parameters
     ----------
     served : ServedModel
-    state : callable
+    follow_state : callable
         Returns the state of the follower.
 
     Raises
@@ -41,10 +41,10 @@ class ServingMetrics:
         prometheus-client is not installed.
     """
 
-    def __init__(self, served: ServedModel, state: Callable[[], FollowState]):
+    def __init__(self, served: ServedModel, follow_state: Callable[[], FollowState]):
         self._client = require_extra("prometheus_client", "a service", "'bitlane[serve]'")
         self._core = require_extra("prometheus_client.core", "a service", "'bitlane[serve]'")
-        self._served, self._state = served, state
+        self._served, self._follow_state = served, follow_state
         self._registry = self._client.CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -60,14 +60,14 @@ class ServingMetrics:
     def collect(self) -> Iterator[Any]:
         """Yield the metrics; prometheus-client calls it."""
         counts = self._served.counts
-        for name, about, found in (
+        for name, about, values in (
             ("requests", "Requests that were answered", counts.requests),
             ("rows", "Rows that were scored", counts.rows),
             ("partial", "Requests that were answered without the weights of some shards", counts.partial),
         ):
             family = self._core.CounterMetricFamily(_PREFIX + name, about, labels=["lane"])
             for lane in LANES:
-                family.add_metric([lane], found[lane])
+                family.add_metric([lane], values[lane])
             yield family
         errors = self._core.CounterMetricFamily(_PREFIX + "errors", "Requests with an error", labels=["lane", "kind"])
         for (lane, kind), count in list(counts.errors.items()):
@@ -90,7 +90,7 @@ class ServingMetrics:
         return family
 
     def _gauges(self) -> Iterator[Any]:
-        gauge, served, state = self._core.GaugeMetricFamily, self._served, self._state()
+        gauge, served, state = self._core.GaugeMetricFamily, self._served, self._follow_state()
         yield gauge(_PREFIX + "waiting", "Requests that run or wait", value=served.limit.count)
         if served.is_ready:
             version = served.version

@@ -31,7 +31,9 @@ class ServiceStatus:
     """
 
     def __init__(self, served: ServedModel, follower: Follower, source: VersionSource):
-        self._served, self._follower, self._source = served, follower, source
+        self._served = served
+        self._follower = follower
+        self._source = source
         self._lock = threading.Lock()
         self._read_at = -_REGISTRY_SECONDS
         self._registry: dict[str, Any] = {}
@@ -52,18 +54,18 @@ class ServiceStatus:
 
     def status(self) -> dict[str, Any]:
         """Return health, counts, versions, labels and their moves; the registry is read every 5 seconds at most."""
-        found = {"health": self.health(), "time": time.time(), **self._served.counts.state()}
-        found["waiting"] = self._served.limit.count
+        state = {"health": self.health(), "time": time.time(), **self._served.counts.state()}
+        state["waiting"] = self._served.limit.count
         if self._served.is_ready:
-            found["served_since"] = self._served.version.since
+            state["served_since"] = self._served.version.since
         if self._served.recorder is not None:
             recorder = self._served.recorder
-            found["record"] = {
+            state["record"] = {
                 "requests": recorder.recorded,
                 "left_out": recorder.left_out,
                 "problem": recorder.problem,
             }
-        record: dict[str, Any] = plain({**found, **self._read_registry()})
+        record: dict[str, Any] = plain({**state, **self._read_registry()})
         return record
 
     def _read_registry(self) -> dict[str, Any]:

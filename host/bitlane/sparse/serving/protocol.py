@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place, near_names, one_line
+from bitlane.sparse.batches.checks import RowLocation, near_names, one_line
 from bitlane.sparse.batches.columns import batch_of_columns
 from bitlane.sparse.batches.schema import Schema
 from bitlane.sparse.serving.requests import RequestBounds, batch_of
@@ -59,7 +59,7 @@ class Tensor:
     datatype : str
         Of the protocol, such as ``"FP32"``.
     data : list
-        One item a place.
+        The items, flattened.
     """
 
     name: str
@@ -84,21 +84,21 @@ def read_request(body: bytes) -> InferRequest:
         It is not JSON, or not of the protocol.
     """
     try:
-        found = json.loads(body)
+        request = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise DataError(f"the body is not JSON: {one_line(error)}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("inputs"), list):
+    if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
         raise DataError("the body must be a JSON object with a list of 'inputs'")
-    given = found.get("id")
+    given = request.get("id")
     if given is not None and not isinstance(given, str):
         raise DataError(f"id must be a string; got {json.dumps(given)[:40]}")
-    outputs = found.get("outputs", [])
+    outputs = request.get("outputs", [])
     for each in outputs if isinstance(outputs, list) else [outputs]:
         if not isinstance(each, dict) or each.get("name") != OUTPUT:
             shown = each.get("name") if isinstance(each, dict) else each
             raise DataError(f"unknown output {shown!r}; there is {OUTPUT!r}")
     tensors: dict[str, Tensor] = {}
-    for each in found["inputs"]:
+    for each in request["inputs"]:
         tensor = _tensor_of(each)
         if tensor.name in tensors:
             raise DataError(f"tensor {tensor.name!r} is there twice")
@@ -127,13 +127,13 @@ def batch_of_tensors(tensors: Mapping[str, Tensor], version: ServedVersion, boun
     _check_names(tensors, KEY_TENSORS, [name for name in KEY_TENSORS if name not in _OPTIONAL])
     version.check_fields("fields" in tensors, len(tensors["keys"].data))
     bounds.check(max(len(tensors["offsets"].data) - 1, 0), len(tensors["keys"].data))
-    found = {
+    arrays = {
         name: None if name not in tensors else _numbers(tensors[name], datatype)
         for name, datatype in KEY_TENSORS.items()
     }
-    keys, offsets = found["keys"], found["offsets"]
+    keys, offsets = arrays["keys"], arrays["offsets"]
     assert keys is not None and offsets is not None
-    return batch_of(keys, offsets, found["fields"], found["values"])
+    return batch_of(keys, offsets, arrays["fields"], arrays["values"])
 
 
 def input_metadata(schema: Schema | None) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def output_metadata() -> list[dict[str, Any]]:
     return [{"name": OUTPUT, "datatype": "FP32", "shape": [-1]}]
 
 
-def write_answer(model: str, answer: Answer, request: InferRequest) -> bytes:
+def write_answer(name: str, answer: Answer, request: InferRequest) -> bytes:
     """Return the JSON of an answer.
 
     Raises
@@ -165,7 +165,7 @@ def write_answer(model: str, answer: Answer, request: InferRequest) -> bytes:
         row = int(np.argmin(finite))
         raise BitlaneError(f"the prediction of row {row} is {predictions[row]:g}, which JSON cannot carry")
     output = {"name": OUTPUT, "datatype": "FP32", "shape": [len(predictions)], "data": predictions.tolist()}
-    record: dict[str, Any] = {"model_name": model, "model_version": str(answer.version)}
+    record: dict[str, Any] = {"model_name": name, "model_version": str(answer.version)}
     if request.id is not None:
         record["id"] = request.id
     parameters: dict[str, Any] = {"seconds": answer.seconds}
@@ -175,7 +175,7 @@ def write_answer(model: str, answer: Answer, request: InferRequest) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def _tensor_of(given: Any) -> Tensor:
+def _tensor_of(given: object) -> Tensor:
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise DataError("each input must be an object with a name, a datatype, a shape and data")
     name, datatype, shape, data = given["name"], given.get("datatype"), given.get("shape"), given.get("data")
@@ -219,11 +219,11 @@ def _numbers(tensor: Tensor, datatype: str) -> NDArray[Any]:
             return np.array(tensor.data, np.float64).astype(dtype)
     if dtype.kind != "f" and kinds <= {int} and all(_in_range(end, dtype) for end in _ends(tensor.data)):
         return np.array(tensor.data, dtype)
-    at, wrong = next(found for found in enumerate(tensor.data) if not _fits(found[1], dtype))
+    at, wrong = next(item for item in enumerate(tensor.data) if not _fits(item[1], dtype))
     raise DataError(f"tensor {tensor.name!r}: item {at} is {json.dumps(wrong)[:40]}, which is not a {datatype} number")
 
 
-def _fits(item: Any, dtype: np.dtype[Any]) -> bool:
+def _fits(item: object, dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "f":
         return type(item) is float or (type(item) is int and abs(item) < _FLOAT_END)
     return type(item) is int and _in_range(item, dtype)
@@ -254,4 +254,4 @@ def _batch_of_cells(tensors: Mapping[str, Tensor], schema: Schema, bounds: Reque
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise DataError(f"tensor {name!r} of datatype {tensor.datatype}: {one_line(error)}") from error
     cells = pa.record_batch(columns, names=list(schema.columns))
-    return batch_of_columns(cells, schema, place=Place("request"), labelled=False)
+    return batch_of_columns(cells, schema, location=RowLocation("request"), labelled=False)

@@ -1,5 +1,7 @@
 """A record of requests and their answers, to be replayed against another version."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import queue
@@ -9,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +20,9 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.servers.wire import flat_array, items_of, pyarrow
 from bitlane.sparse.serving.requests import Floats
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ipc = require_extra("pyarrow.ipc", "a record of requests", "'bitlane[sparse]'")
 
@@ -80,7 +86,9 @@ class Recorder:
             raise DataError(f"{path} is there: give a new name for the record of requests") from None
         except OSError as error:
             raise BitlaneError(f"{path} cannot be written: {error.strerror or error}") from error
-        self.path, self._share, self._max_bytes = path, share, max_bytes
+        self.path = path
+        self._share = share
+        self._max_bytes = max_bytes
         self._draw = random.Random(seed)
         self._queue: queue.Queue[tuple[Batch, Floats, int, int] | None] = queue.Queue(WAITING)
         self._writer = ipc.new_stream(self._file, SCHEMA)
@@ -112,12 +120,12 @@ class Recorder:
         self.close()
 
     def _write(self) -> None:
-        while (found := self._queue.get()) is not None:
+        while (entry := self._queue.get()) is not None:
             if self.problem is not None:
                 self.left_out += 1
                 continue
             try:
-                self._writer.write_batch(_record(*found))
+                self._writer.write_batch(_record(*entry))
                 self._file.flush()
                 self.recorded += 1
                 if self._file.tell() > self._max_bytes:
@@ -147,10 +155,10 @@ def read_record(path: Path) -> Iterator[tuple[Batch, Floats, int]]:
                 raise DataError(f"{path} is not a record of requests")
             while True:
                 try:
-                    found = reader.read_next_batch()
+                    recorded = reader.read_next_batch()
                 except (StopIteration, pyarrow.ArrowInvalid, OSError):
                     return
-                yield _request_of(found)
+                yield _request_of(recorded)
     except (OSError, pyarrow.ArrowException) as error:
         reason = getattr(error, "strerror", None) or "it is not a record of requests"
         raise DataError(f"{path} cannot be read: {reason}") from error
@@ -161,10 +169,10 @@ def _record(batch: Batch, predictions: Floats, version: int, time_us: int) -> ob
     offsets = pyarrow.py_buffer(batch.offsets)
     columns = []
     for name, kind in _number.items():
-        part = getattr(batch, name)
+        array = getattr(batch, name)
         columns.append(
             pyarrow.Array.from_buffers(
-                SCHEMA.field(name).type, rows, [None, offsets], children=[flat_array(part, kind)]
+                SCHEMA.field(name).type, rows, [None, offsets], children=[flat_array(array, kind)]
             )
         )
     columns.append(flat_array(predictions, pyarrow.float32()))
@@ -173,15 +181,15 @@ def _record(batch: Batch, predictions: Floats, version: int, time_us: int) -> ob
     return pyarrow.record_batch(columns, schema=SCHEMA)
 
 
-def _request_of(found: object) -> tuple[Batch, Floats, int]:
-    columns = [found.column(name) for name in SCHEMA.names]  # type: ignore[attr-defined]
+def _request_of(record: pa.RecordBatch) -> tuple[Batch, Floats, int]:
+    columns = [record.column(name) for name in SCHEMA.names]
     rows = len(columns[0])
     offsets = items_of(columns[0].buffers()[1], np.int64, 0, rows + 1)
-    parts = [
+    arrays = [
         items_of(column.values.buffers()[1], dtype, 0, len(column.values))
         for column, dtype in zip(columns, (np.uint64, np.uint16, np.float32), strict=False)
     ]
-    keys, fields, values = parts
+    keys, fields, values = arrays
     predictions = items_of(columns[3].buffers()[1], np.float32, 0, rows)
     version = int(columns[4][0].as_py()) if rows else 0
     return Batch(keys, fields, values, offsets, np.zeros(rows, np.float32)), predictions, version

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -37,9 +37,9 @@ class RequestBounds:
 
     def check(self, rows: int, features: int) -> None:
         """Raise DataError if a request of this size is too large."""
-        for name, found, most in (("rows", rows, self.rows), ("features", features, self.features)):
-            if found > most:
-                raise DataError(f"the request has {found:,} {name}; this service takes at most {most:,}: send less")
+        for name, given, most in (("rows", rows, self.rows), ("features", features, self.features)):
+            if given > most:
+                raise DataError(f"the request has {given:,} {name}; this service takes at most {most:,}: send less")
 
 
 def batch_of(keys: Keys, offsets: Offsets, fields: Fields | None = None, values: Floats | None = None) -> Batch:
@@ -80,12 +80,12 @@ def check_values(values: Floats) -> None:
 
 
 class _Constant:
-    """An array of one number of which parts are lent: requests need no memory of their own for it. Do not write to it.
+    """An array of one number, whose slices requests share instead of allocating their own. Do not write to it.
 
     It can be written nevertheless: kernels are compiled for such arrays.
     """
 
-    def __init__(self, value: float, dtype: Any):
+    def __init__(self, value: float, dtype: DTypeLike):
         self._value, self._dtype = value, dtype
         self._array: NDArray[Any] = np.full(0, value, dtype)
         self._lock = threading.Lock()

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place
+from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.columns import batch_of_columns
 from bitlane.sparse.batches.schema import Schema, schema_from_json
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.scoring.scorer import Scored, Scorer
 from bitlane.sparse.servers.lanes import RequestLimit
 from bitlane.sparse.servers.wire import ServerBusy, error_name
-from bitlane.sparse.serving.counts import Counts
+from bitlane.sparse.serving.counts import RequestCounts
 from bitlane.sparse.serving.recording import Recorder
 from bitlane.sparse.serving.requests import Floats, RequestBounds, batch_of
 
@@ -73,7 +73,7 @@ class ServedVersion:
                 number = pa.array([1.0])
                 columns = [number if name in self.schema.numeric else cell for name in self.schema.columns]
                 cells = pa.record_batch(columns, names=list(self.schema.columns))
-                batch_of_columns(cells, self.schema, place=Place("warm-up"), labelled=False)
+                batch_of_columns(cells, self.schema, location=RowLocation("warm-up"), labelled=False)
 
 
 def schema_of(data: Mapping[str, Any]) -> Schema | None:
@@ -131,7 +131,7 @@ class ServedModel:
     bounds : RequestBounds
     limit : RequestLimit
         Every request must be within its `admitted`.
-    counts : Counts
+    counts : RequestCounts
     recorder : Recorder or None
     """
 
@@ -145,7 +145,7 @@ class ServedModel:
         recorder: Recorder | None = None,
     ):
         self.name, self.bounds = name, bounds or RequestBounds()
-        self.limit, self.counts = RequestLimit(limit), Counts()
+        self.limit, self.counts = RequestLimit(limit), RequestCounts()
         self._threads = threads or os.cpu_count() or 1
         self._running = threading.BoundedSemaphore(self._threads)
         self._scorer: Scorer | None = None

@@ -1,4 +1,4 @@
-"""A whole service in one process: Arrow Flight, HTTP, and the label that they follow."""
+"""A service in one process: Arrow Flight, HTTP, and the label that they follow."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -27,19 +28,19 @@ def spread_shared(batch: Batch, bounds: RequestBounds) -> Batch:
     bounds.check(rows, nnz)
     keys, fields, values = np.empty(nnz, np.uint64), np.empty(nnz, np.uint16), np.empty(nnz, np.float32)
     offsets = batch.offsets[1:] + shared * np.arange(rows + 1) - shared
-    for given, found in ((batch.keys, keys), (batch.fields, fields), (batch.values, values)):
-        _spread(given, batch.offsets, found)
+    for given, out in ((batch.keys, keys), (batch.fields, fields), (batch.values, values)):
+        _spread(given, batch.offsets, out)
     return batch_of(keys, offsets, fields, values)
 
 
-def _spread_rows(given: Any, offsets: Any, found: Any) -> None:
+def _spread_rows(given: NDArray[Any], offsets: NDArray[np.int64], out: NDArray[Any]) -> None:
     shared, at = offsets[1], 0
     for row in range(1, len(offsets) - 1):
         for feature in range(shared):
-            found[at + feature] = given[feature]
+            out[at + feature] = given[feature]
         at += shared
         for feature in range(offsets[row], offsets[row + 1]):
-            found[at] = given[feature]
+            out[at] = given[feature]
             at += 1
 
 

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitlane import __version__
 from bitlane.errors import BitlaneError, DataError
@@ -24,6 +24,10 @@ from bitlane.sparse.serving.metrics import ServingMetrics
 from bitlane.sparse.serving.page import ServiceStatus, page_html
 from bitlane.sparse.serving.served_model import NotReady, ServedModel, ServedVersion
 from bitlane.support.optional import require_extra
+
+if TYPE_CHECKING:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
 
 BODY_SECONDS = 10.0  # in which the body of a request must come
 _OPEN = ("/v2/health/live", "/v2/health/ready")  # without a token: probes ask these
@@ -86,7 +90,9 @@ class HttpService:
         applications = require_extra("starlette.applications", "a service over HTTP", "'bitlane[serve]'")
         self._responses = require_extra("starlette.responses", "a service over HTTP", "'bitlane[serve]'")
         self._routing = require_extra("starlette.routing", "a service over HTTP", "'bitlane[serve]'")
-        self._served, self._status, self._metrics = served, status, metrics
+        self._served = served
+        self._status = status
+        self._metrics = metrics
         self._token = token
         self._bodies, self._pool = RequestLimit(limit), ThreadPoolExecutor(limit, "bitlane-http")
         self._closing = False
@@ -115,30 +121,30 @@ class HttpService:
         self._pool.shutdown()
 
     # --- the server
-    async def _server(self, request: Any) -> Any:
+    async def _server(self, request: Request) -> Any:
         return self._json({"name": "bitlane", "version": __version__, "extensions": []})
 
-    async def _live(self, request: Any) -> Any:
+    async def _live(self, request: Request) -> Any:
         return self._json({"live": True})
 
-    async def _ready(self, request: Any) -> Any:
+    async def _ready(self, request: Request) -> Any:
         ready = self._served.is_ready and not self._closing
         return self._json({"live": True, "ready": ready}, 200 if ready else 503)
 
-    async def _health(self, request: Any) -> Any:
+    async def _health(self, request: Request) -> Any:
         return self._json(self._status.health())
 
-    async def _show_status(self, request: Any) -> Any:
+    async def _show_status(self, request: Request) -> Any:
         return self._json(await self._in_thread(self._status.status))
 
-    async def _show_metrics(self, request: Any) -> Any:
+    async def _show_metrics(self, request: Request) -> Any:
         return self._responses.Response(self._metrics.text(), headers={"content-type": self._metrics.content_type})
 
-    async def _page(self, request: Any) -> Any:
+    async def _page(self, request: Request) -> Any:
         return self._responses.HTMLResponse(page_html(), headers={"content-security-policy": _POLICY})
 
     # --- the model
-    async def _model(self, request: Any) -> Any:
+    async def _model(self, request: Request) -> Any:
         version = self._version(request)
         return self._json(
             {
@@ -150,14 +156,14 @@ class HttpService:
             }
         )
 
-    async def _model_ready(self, request: Any) -> Any:
+    async def _model_ready(self, request: Request) -> Any:
         try:
             self._version(request)
         except NotReady:
             return self._json({"name": self._served.name, "ready": False}, 503)
         return self._json({"name": self._served.name, "ready": True})
 
-    async def _infer(self, request: Any) -> Any:
+    async def _infer(self, request: Request) -> Any:
         begin = time.perf_counter()
         try:
             if self._closing:
@@ -167,11 +173,11 @@ class HttpService:
             with self._bodies.admitted():
                 body = await self._read_body(request)
             with self._served.limit.admitted():
-                found = await self._in_thread(lambda: self._score(body, begin, wanted))
+                answer = await self._in_thread(lambda: self._score(body, begin, wanted))
         except Exception as error:
             self._served.count_error("http", DataError(str(error)) if isinstance(error, _Refused) else error)
             raise
-        return self._responses.Response(found, media_type="application/json")
+        return self._responses.Response(answer, media_type="application/json")
 
     def _score(self, body: bytes, begin: float, wanted: int | None) -> bytes:
         parsed: list[protocol.InferRequest] = []
@@ -185,7 +191,7 @@ class HttpService:
         answer = self._served.answer("http", read, begin)
         return protocol.write_answer(self._served.name, answer, parsed[0])
 
-    def _version(self, request: Any) -> ServedVersion:
+    def _version(self, request: Request) -> ServedVersion:
         """Return the version that answers, if the path names it."""
         name, given = request.path_params["model"], request.path_params.get("version")
         if name != self._served.name:
@@ -195,7 +201,7 @@ class HttpService:
             raise _Refused(404, f"version {given} does not answer; version {version.number} does")
         return version
 
-    async def _read_body(self, request: Any) -> bytes:
+    async def _read_body(self, request: Request) -> bytes:
         most = self._served.bounds.body_bytes
         refused = _Refused(413, f"the body has more than {most:,} bytes: send less in a request")
         length = request.headers.get("content-length", "0")
@@ -203,13 +209,13 @@ class HttpService:
             raise refused
 
         async def read() -> bytes:
-            parts, size = [], 0
-            async for part in request.stream():
-                size += len(part)
+            chunks, size = [], 0
+            async for chunk in request.stream():
+                size += len(chunk)
                 if size > most:
                     raise refused
-                parts.append(part)
-            return b"".join(parts)
+                chunks.append(chunk)
+            return b"".join(chunks)
 
         try:
             return await asyncio.wait_for(read(), BODY_SECONDS)
@@ -221,7 +227,7 @@ class HttpService:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function)
 
     def _route(self, path: str, handler: Handler, method: str = "GET") -> Any:
-        async def answer(request: Any) -> Any:
+        async def answer(request: Request) -> Any:
             try:
                 if self._token is not None and request.url.path not in _OPEN:
                     _check_token(request.headers.get("authorization", ""), self._token)
@@ -231,7 +237,7 @@ class HttpService:
 
         return self._routing.Route(path, answer, methods=[method])
 
-    async def _missing(self, request: Any, error: Any) -> Any:
+    async def _missing(self, request: Request, error: HTTPException) -> Any:
         what = (
             f"there is no {request.url.path}" if error.status_code == 404 else f"{request.method} is not possible here"
         )
@@ -250,16 +256,16 @@ class HttpService:
             headers = {"www-authenticate": 'Basic realm="bitlane: any name, and the token as password"'}
         return self._json({"error": message}, status, headers)
 
-    def _json(self, record: Any, status: int = 200, headers: dict[str, str] | None = None) -> Any:
+    def _json(self, record: object, status: int = 200, headers: dict[str, str] | None = None) -> Any:
         text = json.dumps(record, allow_nan=False)
         return self._responses.Response(text, status, headers=headers, media_type="application/json")
 
 
 def _check_token(header: str, token: str) -> None:
     """Refuse a request whose header does not have the token."""
-    kind, _, found = header.partition(" ")
+    kind, _, given = header.partition(" ")
     if kind.lower() == "basic":
         with contextlib.suppress(binascii.Error, ValueError):
-            found = base64.b64decode(found, validate=True).decode().partition(":")[2]
-    if not hmac.compare_digest(found.encode(), token.encode()):
+            given = base64.b64decode(given, validate=True).decode().partition(":")[2]
+    if not hmac.compare_digest(given.encode(), token.encode()):
         raise _Refused(401, "wrong token" if header else "this server needs a token")

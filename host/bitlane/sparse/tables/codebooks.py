@@ -102,8 +102,8 @@ def fit_codebook(rows: Floats, bits: int, kind: str = "nearest", weights: Floats
             continue
         heavy = None if weights is None or not weights[:, column].any() else weights[:, column]
         method = "exact" if len(rows) <= EXACT_VALUES else "approximate"
-        found = optimal_levels(values, (1 << bits) - 1, method, heavy)
-        levels[column] = found if kind == "optimal" else _moved_to_means(found, values, heavy)
+        fitted = optimal_levels(values, (1 << bits) - 1, method, heavy)
+        levels[column] = fitted if kind == "optimal" else _moved_to_means(fitted, values, heavy)
     return Codebook(levels)
 
 

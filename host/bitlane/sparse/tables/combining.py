@@ -54,13 +54,13 @@ def difference(old: FrozenTable, new: FrozenTable) -> tuple[FrozenTable, FrozenT
 
 def table_of(chunks: Iterator[tuple[Keys, Rows]], width: int, like: FrozenTable | None = None) -> FrozenTable:
     """Return the frozen table of chunks whose number of keys is not known before, with the codebook of `like`."""
-    found = [(keys, rows) for keys, rows in chunks if len(keys)]
-    return freeze(found, sum(len(keys) for keys, _ in found), width, None if like is None else like.codebook)
+    stored = [(keys, rows) for keys, rows in chunks if len(keys)]
+    return freeze(stored, sum(len(keys) for keys, _ in stored), width, None if like is None else like.codebook)
 
 
 def sorted_rows(keys: Keys, rows: Rows) -> tuple[Keys, Rows]:
     """Return distinct keys and their rows in the order of words."""
-    order = np.argsort(words_of(keys), kind="stable")  # fast where parts are in order already
+    order = np.argsort(words_of(keys), kind="stable")  # fast where runs are in order already
     return keys[order], rows[order]
 
 
@@ -74,10 +74,10 @@ def _merged(below: FrozenTable, above: FrozenTable, gone: list[FrozenTable]) -> 
     upper_words, done = words_of(upper_keys), 0
     for keys, rows in below.items():
         end = int(np.searchsorted(upper_words, words_of(keys[-1:])[0], side="right"))
-        kept = np.ones(len(keys), np.bool_)
+        visible = np.ones(len(keys), np.bool_)
         for table in gone:
-            kept &= table.find(keys) < 0
-        keys, rows = keys[kept], rows[kept]
+            visible &= table.find(keys) < 0
+        keys, rows = keys[visible], rows[visible]
         if end > done:
             keys, rows = np.concatenate([keys, upper_keys[done:end]]), np.concatenate([rows, upper_rows[done:end]])
             keys, rows = sorted_rows(keys, rows)

@@ -6,18 +6,19 @@
     levels      float32 [width, 2^bits]         of a codebook, if there is one
     values      float32 [rows, width], or codes of a codebook, side by side
 
-Each part begins at a multiple of 64 bytes; integers are little-endian. The bytes in memory are those of the file, so a
-file is mapped and used at once. Equal rows, and equal codebooks, give equal bytes.
+Each section begins at a multiple of 64 bytes; integers are little-endian. The bytes in memory are those of the file, so
+a file is mapped and used at once. Equal rows, and equal codebooks, give equal bytes.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.tables import packing
@@ -40,8 +41,8 @@ Ranks = NDArray[np.int64]
 Chunks = Iterable[tuple[Keys, Rows]]
 
 
-class _Parts(NamedTuple):
-    """Where the parts of a table lie: first byte and number of bytes."""
+class _Sections(NamedTuple):
+    """Where the sections of a table lie: first byte and number of bytes."""
 
     starts: tuple[int, int]
     remainders: tuple[int, int]
@@ -71,17 +72,19 @@ class FrozenTable:
             raise DataError("this is no frozen table: it begins with other bytes")
         if version != FORMAT:
             raise DataError(f"the table has format {version}; this version reads format {FORMAT}")
-        self._count, self._bits, self._bucket_bits = int(count), bits & 0xFFFF, bits >> 16
+        self._count = int(count)
+        self._bits = bits & 0xFFFF
+        self._bucket_bits = bits >> 16
         in_range = LEAST_BUCKET_BITS <= self._bucket_bits <= MOST_BUCKET_BITS
         if not in_range or self._bits not in (*BITS, FLOAT_BITS) or self._count >= 1 << 32 or self.width >= 1 << 24:
             raise DataError("the table is damaged: its header is wrong")
-        parts = _layout(self._count, self.width, self._bits, self._bucket_bits)
-        if len(data) != parts.end:
-            raise DataError(f"the table is damaged: it has {len(data):,} bytes instead of {parts.end:,}")
-        self._index = self._part(parts.starts, np.uint32)
-        self._remainders = self._part(parts.remainders, np.uint64)
-        self._levels = self._part(parts.levels, np.float32).reshape(self.width, -1 if self.width else 0)
-        self._values = self._part(parts.values, np.uint8 if self._bits != FLOAT_BITS else np.float32)
+        sections = _layout(self._count, self.width, self._bits, self._bucket_bits)
+        if len(data) != sections.end:
+            raise DataError(f"the table is damaged: it has {len(data):,} bytes instead of {sections.end:,}")
+        self._index = self._section(sections.starts, np.uint32)
+        self._remainders = self._section(sections.remainders, np.uint64)
+        self._levels = self._section(sections.levels, np.float32).reshape(self.width, -1 if self.width else 0)
+        self._values = self._section(sections.values, np.uint8 if self._bits != FLOAT_BITS else np.float32)
 
     def __len__(self) -> int:
         return self._count
@@ -97,7 +100,7 @@ class FrozenTable:
         return None if self._bits == FLOAT_BITS else Codebook(self._levels)
 
     @classmethod
-    def from_buffer(cls, buffer: Any) -> FrozenTable:
+    def from_buffer(cls, buffer: bytes | bytearray | memoryview | mmap.mmap) -> FrozenTable:
         """Return the table of the bytes of a file.
 
         Parameters
@@ -156,8 +159,8 @@ class FrozenTable:
         """Return the bytes of the table's file, in order. They share its memory."""
         return [self.data.data]
 
-    def _part(self, part: tuple[int, int], dtype: Any) -> NDArray[Any]:
-        start, size = part
+    def _section(self, bounds: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+        start, size = bounds
         return self.data[start : start + size].view(dtype)
 
     def _check_index(self) -> None:
@@ -227,14 +230,14 @@ def _in_order(chunks: Chunks) -> Iterator[tuple[Keys, Rows]]:
         yield last
 
 
-def _layout(count: int, width: int, bits: int, bucket_bits: int) -> _Parts:
-    found, at = [], _LINE
+def _layout(count: int, width: int, bits: int, bucket_bits: int) -> _Sections:
+    sections, at = [], _LINE
     words = -(-count * (64 - bucket_bits) // 64) + 1
     levels = 0 if bits == FLOAT_BITS else 4 * width << bits
     for size in (4 * ((1 << bucket_bits) + 1), 8 * words, levels, -(-count * width * bits // 8)):
-        found.append((at, size))
+        sections.append((at, size))
         at = _aligned(at + size)
-    return _Parts(*found)
+    return _Sections(*sections)
 
 
 def _aligned(size: int) -> int:

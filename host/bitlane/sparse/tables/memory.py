@@ -24,8 +24,7 @@ class ResizableArray:
     of the bytes (`mremap`), so that no copy exists at any moment. Below 256 KiB, and on systems other than Linux, it is
     copied, and two of it exist for that moment.
 
-    A view that somebody still holds keeps the old mapping alive: the array is then copied, and the view shows the old
-    contents.
+    A retained view goes stale and keeps the old mapping alive: the array is then copied.
 
     Parameters
     ----------
@@ -53,16 +52,16 @@ class ResizableArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: whole pages where the array is mapped."""
+        """Bytes held: full pages where the array is mapped."""
         return self.array.nbytes if self._mapping is None else len(self._mapping)
 
     def resize(self, length: int) -> None:
         """Change the length; the elements that both lengths have keep their values. MemoryError: nothing changes."""
         size = length * self._row_bytes + self._offset
-        kept = min(length, len(self.array))
+        common = min(length, len(self.array))
         if size < MAPPED_BYTES or not CAN_MAP:
             array = np.zeros((length, *self.row), self.dtype)
-            array[:kept] = self.array[:kept]
+            array[:common] = self.array[:common]
             self.array, self._mapping = array, None
             return
         page = HUGE_PAGE if size >= ALIGNED_BYTES else mmap.PAGESIZE
@@ -70,7 +69,7 @@ class ResizableArray:
         if self._mapping is None or not self._remap(self._mapping, size, length):
             old, self._mapping = self.array, _new_mapping(size)
             self._view(self._mapping, length)
-            self.array[:kept] = old[:kept]
+            self.array[:common] = old[:common]
         if size >= 2 * HUGE_PAGE:
             with suppress(OSError):  # an older kernel does it in the background
                 self._mapping.madvise(_COLLAPSE)

@@ -6,12 +6,14 @@ between three xors with the word's own high bits. Each step can be undone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.support.jit import machine_code
+
+Word = TypeVar("Word", np.uint64, NDArray[np.uint64])
 
 _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -21,13 +23,13 @@ _FIRST, _SECOND, _THIRD = _SHIFTS
 _TWICE_FIRST, _TWICE_SECOND, _TWICE_THIRD = (np.uint64(2 * int(shift)) for shift in _SHIFTS)
 
 
-def _word_of(key: Any) -> Any:
+def _word_of(key: Word) -> Any:
     word = (key ^ (key >> _FIRST)) * _A
     word = (word ^ (word >> _SECOND)) * _B
     return word ^ (word >> _THIRD)
 
 
-def _key_of(word: Any) -> Any:
+def _key_of(word: Word) -> Any:
     # x ^ (x >> s) is undone by x ^ (x >> s) ^ (x >> 2s): the shifts are above 21, so that 3s reaches 64
     key = (word ^ (word >> _THIRD) ^ (word >> _TWICE_THIRD)) * _INVERSE_B
     key = (key ^ (key >> _SECOND) ^ (key >> _TWICE_SECOND)) * _INVERSE_A

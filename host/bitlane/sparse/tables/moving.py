@@ -1,4 +1,4 @@
-"""Growth and shrinking in place and by parts: the frontier between two numbers of lines moves.
+"""Growth and shrinking in place, in steps: the frontier between two numbers of lines moves.
 
 `probing.py` explains the layout and the parameters.
 """
@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bitlane.sparse.tables.probing import EMPTY, GUARD, home_of, move, slot_from
+from bitlane.sparse.tables.probing import EMPTY, GUARD, Rows, Stamps, Words, close_up, home_of, move, slot_from
 from bitlane.support.jit import machine_code
 
-_CHUNK = 4096  # slots whose new places are computed at once: 32 KiB of scratch
+_CHUNK = 4096  # slots whose targets are computed at once: 32 KiB of scratch
 _ZERO = np.uint64(0)
 
 
-def _grow_part(words: Any, rows: Any, stamps: Any, layout: Any, budget: int) -> Any:
+def _grow_step(words: Words, rows: Rows, stamps: Stamps, layout: Words, budget: int) -> Any:
     """Move the frontier downwards over about `budget` slots.
 
     Returns 0, or the number of slots that the array must have before it can go on.
@@ -24,7 +24,7 @@ def _grow_part(words: Any, rows: Any, stamps: Any, layout: Any, budget: int) -> 
     lower, upper = layout[0], layout[1]
     end = len(words) - GUARD
     chunk = min(budget, _CHUNK)
-    places = np.empty(chunk + 1, np.int64)
+    targets = np.empty(chunk + 1, np.int64)
     while budget > 0 and layout[2] != _ZERO:
         frontier = layout[2]
         top = slot_from(words, home_of(frontier, lower, upper, _ZERO), frontier)  # of the words above the frontier
@@ -38,38 +38,38 @@ def _grow_part(words: Any, rows: Any, stamps: Any, layout: Any, budget: int) -> 
         for slot in range(begin, stop):
             if words[slot] != EMPTY:
                 last = max(home_of(words[slot], lower, upper, _ZERO), last + 1)
-                places[count] = last
+                targets[count] = last
                 count += 1
         # Words above the frontier make room for the last of these.
         pushed = top
-        place = last
-        while pushed < end and pushed <= place:
+        target = last
+        while pushed < end and pushed <= target:
             if words[pushed] != EMPTY:
-                place += 1
+                target += 1
             pushed += 1
-        if place >= end:
-            return place + 1 + GUARD
+        if target >= end:
+            return target + 1 + GUARD
         for slot in range(pushed - 1, top - 1, -1):
             if words[slot] != EMPTY:
-                move(words, rows, stamps, slot, place)
-                if place != slot:
+                move(words, rows, stamps, slot, target)
+                if target != slot:
                     words[slot] = EMPTY
-                place -= 1
+                target -= 1
         for slot in range(stop - 1, begin - 1, -1):
             if words[slot] != EMPTY:
                 count -= 1
-                if places[count] != slot:
-                    move(words, rows, stamps, slot, places[count])
+                if targets[count] != slot:
+                    move(words, rows, stamps, slot, targets[count])
                     words[slot] = EMPTY
         budget -= stop - begin
         layout[2] = next_frontier
     return 0
 
 
-grow_part = machine_code(_grow_part, nogil=True)
+grow_step = machine_code(_grow_step, nogil=True)
 
 
-def _shrink_part(words: Any, rows: Any, stamps: Any, layout: Any, budget: int) -> None:
+def _shrink_step(words: Words, rows: Rows, stamps: Stamps, layout: Words, budget: int) -> None:
     """Move the frontier upwards over about `budget` slots."""
     lower, upper, frontier = layout[0], layout[1], layout[2]
     end = len(words) - GUARD
@@ -87,18 +87,8 @@ def _shrink_part(words: Any, rows: Any, stamps: Any, layout: Any, budget: int) -
                 words[slot] = EMPTY
             free = target + 1
         slot += 1
-    layout[2] = frontier = words[slot]  # empty at the end
-    while slot < end:  # the words above the frontier that were out of their homes close up
-        word = words[slot]
-        if word == EMPTY:
-            break
-        target = max(home_of(word, lower, upper, frontier), free)
-        if target == slot:
-            break
-        move(words, rows, stamps, slot, target)
-        words[slot] = EMPTY
-        free = target + 1
-        slot += 1
+    layout[2] = words[slot]  # empty at the end
+    close_up(words, rows, stamps, layout, slot, free, end)  # the words above the frontier, out of their homes
 
 
-shrink_part = machine_code(_shrink_part, nogil=True)
+shrink_step = machine_code(_shrink_step, nogil=True)

@@ -1,4 +1,4 @@
-"""Sorted words in few bits: the loops that write, find and read the parts of a frozen table.
+"""Sorted words in few bits: the loops that write, find and read a frozen table.
 
 The high `bucket_bits` bits of a word are its *bucket*, the other r bits its *remainder*. ``index[b]`` is the rank of
 the first word of bucket b, so a word's bucket follows from its rank, and only remainders are stored, r bits each,
@@ -15,10 +15,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.tables.mixing import word_of
 from bitlane.support.instructions import prefetch
 from bitlane.support.jit import machine_code
+
+Words = NDArray[np.uint64]
+Index = NDArray[np.uint32]
+Ranks = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Codes = NDArray[np.uint8]
 
 _LAG = 12  # keys between the stages of a search
 _RING = 64  # keys that are in work: a power of two, above twice the lag
@@ -30,10 +37,10 @@ _63, _64 = np.uint64(63), np.uint64(64)
 _6 = np.uint64(6)
 
 
-def _remainder_at(remainders: Any, rank: Any, bits: Any) -> Any:
+def _remainder_at(remainders: Words, rank: int, bits: np.uint64) -> Any:
     """The remainder of `bits` bits at `rank`."""
-    place = np.uint64(rank) * bits
-    at, shift = place >> _6, place & _63
+    first_bit = np.uint64(rank) * bits
+    at, shift = first_bit >> _6, first_bit & _63
     low = remainders[at] >> shift
     high = (remainders[at + _ONE] << _ONE) << (_63 - shift)
     return (low | high) & ((_ONE << bits) - _ONE)
@@ -42,7 +49,7 @@ def _remainder_at(remainders: Any, rank: Any, bits: Any) -> Any:
 remainder_at = machine_code(_remainder_at, nogil=True)
 
 
-def _guess(first: Any, last: Any, remainder: Any, bits: Any) -> Any:
+def _guess(first: np.int64, last: np.int64, remainder: np.uint64, bits: np.uint64) -> Any:
     """The rank that a remainder would have if those of its bucket, ranks `first` to `last` - 1, were spread evenly."""
     return first + np.int64(((remainder >> (bits - _HALF)) * np.uint64(last - first)) >> _HALF)
 
@@ -50,7 +57,9 @@ def _guess(first: Any, last: Any, remainder: Any, bits: Any) -> Any:
 guess = machine_code(_guess, nogil=True)
 
 
-def _rank_of(remainders: Any, first: Any, last: Any, start: Any, remainder: Any, bits: Any) -> Any:
+def _rank_of(
+    remainders: Words, first: np.int64, last: np.int64, start: np.int64, remainder: np.uint64, bits: np.uint64
+) -> Any:
     """The rank of a remainder among the ranks `first` to `last` - 1, or -1; the search begins at `start`."""
     if first == last:
         return np.int64(-1)
@@ -83,11 +92,11 @@ def _rank_of(remainders: Any, first: Any, last: Any, start: Any, remainder: Any,
 rank_of = machine_code(_rank_of, nogil=True)
 
 
-def _find(index: Any, remainders: Any, bucket_bits: int, keys: Any, ranks: Any) -> None:
+def _find(index: Index, remainders: Words, bucket_bits: int, keys: Words, ranks: Ranks) -> None:
     """Write the rank of each key, -1 where it is absent.
 
     A key passes three stages, `_LAG` keys apart, so that memory answers while other keys are in work: its bucket's
-    entry of the index is fetched; the place where its remainder should be is fetched; its remainder is searched.
+    entry of the index is fetched; the word where its remainder should be is fetched; its remainder is searched.
     """
     bits = np.uint64(64 - bucket_bits)
     mask = (_ONE << bits) - _ONE
@@ -115,7 +124,7 @@ def _find(index: Any, remainders: Any, bucket_bits: int, keys: Any, ranks: Any) 
 find = machine_code(_find, nogil=True)
 
 
-def _pack(index: Any, remainders: Any, bucket_bits: int, words: Any, start: int, previous: Any) -> int:
+def _pack(index: Index, remainders: Words, bucket_bits: int, words: Words, start: int, previous: np.uint64) -> int:
     """Write ascending words from rank `start` on; `previous` is the last word before.
 
     Returns the number of words that are in order. Bucket b's entry of the index becomes the rank behind its last word;
@@ -128,8 +137,8 @@ def _pack(index: Any, remainders: Any, bucket_bits: int, words: Any, start: int,
         if start + i > 0 and word <= previous:
             return i
         previous = word
-        place = np.uint64(start + i) * bits
-        at, shift = place >> _6, place & _63
+        first_bit = np.uint64(start + i) * bits
+        at, shift = first_bit >> _6, first_bit & _63
         remainder = word & mask
         remainders[at] |= remainder << shift
         if shift + bits > _64:
@@ -141,7 +150,7 @@ def _pack(index: Any, remainders: Any, bucket_bits: int, words: Any, start: int,
 pack = machine_code(_pack, nogil=True)
 
 
-def _close_index(index: Any) -> None:
+def _close_index(index: Index) -> None:
     """Let the entries of empty buckets be those before them."""
     for bucket in range(1, len(index)):
         index[bucket] = max(index[bucket], index[bucket - 1])
@@ -150,7 +159,7 @@ def _close_index(index: Any) -> None:
 close_index = machine_code(_close_index, nogil=True)
 
 
-def _unpack(index: Any, remainders: Any, bucket_bits: int, start: int, words: Any) -> None:
+def _unpack(index: Index, remainders: Words, bucket_bits: int, start: int, words: Words) -> None:
     """Write the words from rank `start` on."""
     bits = np.uint64(64 - bucket_bits)
     bucket = np.searchsorted(index, start, side="right") - 1
@@ -163,7 +172,7 @@ def _unpack(index: Any, remainders: Any, bucket_bits: int, start: int, words: An
 unpack = machine_code(_unpack, nogil=True)
 
 
-def _read_floats(values: Any, width: int, ranks: Any, out: Any) -> None:
+def _read_floats(values: Floats, width: int, ranks: Ranks, out: Floats) -> None:
     """Write the rows of these ranks to `out` [n, width]; zeros for -1."""
     for i in range(len(ranks)):
         if i + _AHEAD < len(ranks):
@@ -182,7 +191,7 @@ def _read_floats(values: Any, width: int, ranks: Any, out: Any) -> None:
 read_floats = machine_code(_read_floats, nogil=True)
 
 
-def _read_codes(codes: Any, levels: Any, bits: int, ranks: Any, out: Any) -> None:
+def _read_codes(codes: Codes, levels: Floats, bits: int, ranks: Ranks, out: Floats) -> None:
     """Write the levels of the codes of these ranks to `out` [n, width]; zeros for -1."""
     width, mask = levels.shape[0], (1 << bits) - 1
     row_bits = width * bits
@@ -196,23 +205,23 @@ def _read_codes(codes: Any, levels: Any, bits: int, ranks: Any, out: Any) -> Non
             for column in range(width):
                 out[i, column] = 0
             continue
-        place = ranks[i] * row_bits
+        bit = ranks[i] * row_bits
         for column in range(width):
-            code = (np.int64(codes[place >> 3]) >> (place & 7)) & mask
+            code = (np.int64(codes[bit >> 3]) >> (bit & 7)) & mask
             out[i, column] = levels[column, code]
-            place += bits
+            bit += bits
 
 
 read_codes = machine_code(_read_codes, nogil=True)
 
 
-def _write_codes(rows: Any, levels: Any, bits: int, start: int, codes: Any) -> None:
+def _write_codes(rows: Floats, levels: Floats, bits: int, start: int, codes: Codes) -> None:
     """Write the code of the nearest level for each value of `rows` [n, width], from rank `start` on.
 
     Halfway between two levels, the lower one is taken; of equal levels the first one.
     """
     width, last = levels.shape[0], levels.shape[1] - 1
-    place = start * width * bits
+    bit = start * width * bits
     for i in range(len(rows)):
         for column in range(width):
             value = rows[i, column]
@@ -225,8 +234,8 @@ def _write_codes(rows: Any, levels: Any, bits: int, start: int, codes: Any) -> N
                     high = middle
             while low > 0 and levels[column, low - 1] == levels[column, low]:
                 low -= 1
-            codes[place >> 3] |= np.uint8(low << (place & 7))
-            place += bits
+            codes[bit >> 3] |= np.uint8(low << (bit & 7))
+            bit += bits
 
 
 write_codes = machine_code(_write_codes, nogil=True)

@@ -19,8 +19,8 @@ slots (`GUARD`) are always empty: a walk ends there.
 The loops share these parameters: `words`, uint64 [slots]; `rows`, float32 [slots, width]; `stamps`, uint32 [slots], or
 [0] without ages; `layout`, uint64 [3]: lower, upper, frontier. There are less than 2^32 lines.
 
-numba recompiles a cached loop when the loop's own file changes. After a change of a part that loops of another file use
-(`home_of`, `slot_from`, `move`), remove `__pycache__`.
+numba recompiles a cached loop when the loop's own file changes. After a change of a function that loops of another file
+use (`home_of`, `slot_from`, `move`, `close_up`), remove `__pycache__`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.sparse.tables.mixing import word_of
 from bitlane.support.instructions import WORDS, copy_within, equal_words, lowest_set_bit, prefetch
 from bitlane.support.jit import machine_code
+
+Words = NDArray[np.uint64]
+Rows = NDArray[np.float32]
+Stamps = NDArray[np.uint32]
+Slots = NDArray[np.int64]
 
 EMPTY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 PRESENT = np.uint64(0)  # what slot 0 holds when its row is in use
@@ -46,7 +52,7 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
 
 
-def _home_of(word: Any, lower: Any, upper: Any, frontier: Any) -> Any:
+def _home_of(word: np.uint64, lower: np.uint64, upper: np.uint64, frontier: np.uint64) -> Any:
     lines = upper if word >= frontier else lower
     line = ((word >> _HALF) * lines + (((word & _LOW) * lines) >> _HALF)) >> _HALF
     return np.int64(line) * LINE + 1
@@ -55,7 +61,7 @@ def _home_of(word: Any, lower: Any, upper: Any, frontier: Any) -> Any:
 home_of = machine_code(_home_of, nogil=True)
 
 
-def _smaller(words: Any, start: Any, word: Any) -> Any:
+def _smaller(words: Words, start: int, word: np.uint64) -> Any:
     """How many of the eight words from `start` on are smaller."""
     first = np.uint64(start)  # an unsigned index needs no test below 0
     count = np.uint64(0)
@@ -67,7 +73,7 @@ def _smaller(words: Any, start: Any, word: Any) -> Any:
 smaller = machine_code(_smaller, nogil=True)
 
 
-def _slot_from(words: Any, start: Any, word: Any) -> Any:
+def _slot_from(words: Words, start: int, word: np.uint64) -> Any:
     """The first slot from `start` on whose word is not smaller. `start`: the word's home, or a slot after it."""
     slot = start
     for _ in range(_STEPS):
@@ -95,7 +101,7 @@ def _slot_from(words: Any, start: Any, word: Any) -> Any:
 slot_from = machine_code(_slot_from, nogil=True)
 
 
-def _move(words: Any, rows: Any, stamps: Any, source: int, target: int) -> None:
+def _move(words: Words, rows: Rows, stamps: Stamps, source: int, target: int) -> None:
     words[target] = words[source]
     for column in range(rows.shape[1]):
         rows[target, column] = rows[source, column]
@@ -106,7 +112,7 @@ def _move(words: Any, rows: Any, stamps: Any, source: int, target: int) -> None:
 move = machine_code(_move, nogil=True)
 
 
-def _move_run(words: Any, rows: Any, stamps: Any, source: int, target: int, count: int) -> None:
+def _move_run(words: Words, rows: Rows, stamps: Stamps, source: int, target: int, count: int) -> None:
     width = rows.shape[1]
     copy_within(words, source, target, count)
     copy_within(rows, source * width, target * width, count * width)
@@ -117,7 +123,30 @@ def _move_run(words: Any, rows: Any, stamps: Any, source: int, target: int, coun
 move_run = machine_code(_move_run, nogil=True)
 
 
-def _find(words: Any, layout: Any, keys: Any, slots: Any) -> Any:
+def _close_up(words: Words, rows: Rows, stamps: Stamps, layout: Words, slot: int, free: int, stop: int) -> Any:
+    """Move the words from `slot` to `stop` - 1 back to their homes, or to `free` and the slots behind the word before.
+
+    Returns the slot of the first word that stays or of the first empty slot, at most `stop`, and the first free slot.
+    """
+    lower, upper, frontier = layout[0], layout[1], layout[2]
+    while slot < stop:
+        word = words[slot]
+        if word == EMPTY:
+            break
+        target = max(home_of(word, lower, upper, frontier), free)
+        if target == slot:
+            break
+        move(words, rows, stamps, slot, target)
+        words[slot] = EMPTY
+        free = target + 1
+        slot += 1
+    return slot, free
+
+
+close_up = machine_code(_close_up, nogil=True)
+
+
+def _find(words: Words, layout: Words, keys: Words, slots: Slots) -> Any:
     """Write the slot of each key, or -1; return the number of -1.
 
     Keys go in tiles: while one is looked up, the lines of the next are on their way.
@@ -156,7 +185,7 @@ def _find(words: Any, layout: Any, keys: Any, slots: Any) -> Any:
 find = machine_code(_find, nogil=True)
 
 
-def _gather(rows: Any, slots: Any, out: Any) -> None:
+def _gather(rows: Rows, slots: Slots, out: Rows) -> None:
     """Copy the rows of these slots; zeros for -1."""
     width = rows.shape[1]
     for index in range(len(slots)):
@@ -171,7 +200,7 @@ def _gather(rows: Any, slots: Any, out: Any) -> None:
 gather = machine_code(_gather, nogil=True)
 
 
-def _stamp(stamps: Any, slots: Any, stamp: Any) -> None:
+def _stamp(stamps: Stamps, slots: Slots, stamp: np.uint32) -> None:
     for slot in slots:
         if slot >= 0:
             stamps[slot] = stamp
@@ -180,7 +209,7 @@ def _stamp(stamps: Any, slots: Any, stamp: Any) -> None:
 stamp = machine_code(_stamp, nogil=True)
 
 
-def _insert_sorted(words: Any, rows: Any, stamps: Any, layout: Any, new: Any, new_rows: Any) -> Any:
+def _insert_sorted(words: Words, rows: Rows, stamps: Stamps, layout: Words, new: Words, new_rows: Rows) -> Any:
     """Insert ascending words that are absent; row i of `new_rows` belongs to word i of `new`. Stamps are left to do.
 
     Returns the number of words inserted: all, or fewer if the slots after the last home do not suffice.
@@ -236,29 +265,16 @@ def _insert_sorted(words: Any, rows: Any, stamps: Any, layout: Any, new: Any, ne
 insert_sorted = machine_code(_insert_sorted, nogil=True)
 
 
-def _remove_sorted(words: Any, rows: Any, stamps: Any, layout: Any, slots: Any) -> None:
+def _remove_sorted(words: Words, rows: Rows, stamps: Stamps, layout: Words, slots: Slots) -> None:
     """Empty these ascending slots, none of them 0, and close the gaps."""
-    lower, upper, frontier = layout[0], layout[1], layout[2]
     index = 0
     while index < len(slots):
-        free = slots[index]
-        slot = free
-        while True:
-            if index < len(slots) and slots[index] == slot:
-                words[slot] = EMPTY
-                index += 1
-                slot += 1
-                continue
-            word = words[slot]
-            if word == EMPTY:
-                break
-            target = max(home_of(word, lower, upper, frontier), free)
-            if target == slot:
-                break
-            move(words, rows, stamps, slot, target)
+        slot = free = slots[index]
+        while index < len(slots) and slots[index] == slot:
             words[slot] = EMPTY
-            free = target + 1
-            slot += 1
+            index += 1
+            stop = slots[index] if index < len(slots) else np.int64(len(words))
+            slot, free = close_up(words, rows, stamps, layout, slot + 1, free, stop)
 
 
 remove_sorted = machine_code(_remove_sorted, nogil=True)

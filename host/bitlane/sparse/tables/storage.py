@@ -5,7 +5,7 @@
 | above 0.91 at an insertion | the capacity grows by 5 % (tables below 16,384 slots: 3 %) |
 | memory over data above 1.165 at a removal | the capacity shrinks to 1.12 times the rows |
 
-Both go by parts: an insertion or a removal of m rows moves the frontier over max(65,536, 40 or 80 m) slots.
+Both go in steps: an insertion or a removal of m rows moves the frontier over max(65,536, 40 or 80 m) slots.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_LOAD = 0.91
 SHRINK_ABOVE = 1.165  # slots over rows
 SHRUNK = 1.02 / MAX_LOAD  # slots over rows after shrinking, without the last ones
 SMALLEST = 8  # lines
-PART = 1 << 16  # slots moved at once, at least
+LEAST_MOVED = 1 << 16  # slots moved at once, at least
 GROWTH_PACE, SHRINK_PACE = 40, 80  # slots moved for each row that comes or goes
 
 
@@ -43,8 +43,8 @@ class Storage:
         Number of rows.
     layout : uint64 [3]
         See `probing.py`.
-    part, growth_pace, shrink_pace : int
-        Slots that move at once: `part` at least, and this many for each row that comes or goes.
+    least_moved, growth_pace, shrink_pace : int
+        Slots that move at once: `least_moved` at least, and this many for each row that comes or goes.
     """
 
     def __init__(self, width: int, track_age: bool):
@@ -55,7 +55,9 @@ class Storage:
         self._rows = ResizableArray(np.float32, (width,), slots)
         self._stamps = ResizableArray(np.uint32, (), slots if track_age else 0)
         self._track_age = track_age
-        self.part, self.growth_pace, self.shrink_pace = PART, GROWTH_PACE, SHRINK_PACE
+        self.least_moved = LEAST_MOVED
+        self.growth_pace = GROWTH_PACE
+        self.shrink_pace = SHRINK_PACE
         self.words[:] = EMPTY
 
     @property
@@ -162,29 +164,29 @@ class Storage:
 
     def shrink(self, removed: int) -> None:
         """Give memory back after `removed` rows have been removed."""
-        part = max(self.part, self.shrink_pace * removed)
+        budget = max(self.least_moved, self.shrink_pace * removed)
         while len(self.words) > max(SHRINK_ABOVE * self.count, _slots_of(SMALLEST)):
             if not self.layout[FRONTIER]:
                 smaller = max(int(SHRUNK / LINE * self.count), SMALLEST)
                 if smaller >= self.layout[UPPER]:
                     return
                 self.layout[LOWER] = smaller
-            moving.shrink_part(self.words, self.rows, self.stamps, self.layout, part)
+            moving.shrink_step(self.words, self.rows, self.stamps, self.layout, budget)
             if self.layout[FRONTIER] == EMPTY:
                 self._end_shrinking()
             else:
                 return
 
     def _pieces(self, count: int) -> list[slice]:
-        """Parts of `count` ascending words, each spread over all of them, and each small beside the table."""
+        """Slices of `count` ascending words, each spread over all of them, and each small beside the table."""
         level = 0
         while count >> level > self._piece:
             level += 1
         pieces = [slice(0, count, 1 << level)] if count else []
         rows = self.count + (count >> level)
         for step in (1 << k for k in reversed(range(level))):
-            parts = -(-(count // (2 * step) + 1) // max(64, rows // 64))
-            pieces += [slice(step + 2 * step * part, count, 2 * step * parts) for part in range(parts)]
+            stride = -(-(count // (2 * step) + 1) // max(64, rows // 64))
+            pieces += [slice(step + 2 * step * first, count, 2 * step * stride) for first in range(stride)]
             rows = self.count + count // step
         return pieces
 
@@ -212,8 +214,8 @@ class Storage:
             return
         if not self.layout[FRONTIER]:
             self._begin_growing()
-        self._grow(max(self.part, self.growth_pace * more))
-        while self.count + more > (MAX_LOAD + 0.035) * self.capacity:  # not before the whole table has grown
+        self._grow(max(self.least_moved, self.growth_pace * more))
+        while self.count + more > (MAX_LOAD + 0.035) * self.capacity:  # not before all of the table has grown
             if not self.layout[FRONTIER]:
                 self._begin_growing()
             self._grow(len(self.words))
@@ -228,8 +230,8 @@ class Storage:
         self._resize(max(_slots_of(larger), len(self.words)))
         self._set_layout(lines, larger, int(EMPTY))
 
-    def _grow(self, part: int) -> None:
-        while slots := int(moving.grow_part(self.words, self.rows, self.stamps, self.layout, part)):
+    def _grow(self, budget: int) -> None:
+        while slots := int(moving.grow_step(self.words, self.rows, self.stamps, self.layout, budget)):
             self._resize(slots + 16)
         if not self.layout[FRONTIER]:
             self.layout[LOWER] = self.layout[UPPER]

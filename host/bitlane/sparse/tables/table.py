@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.tables.changes import ChangeLog
@@ -30,9 +30,9 @@ class Table:
     """Rows of `width` float32 by 64-bit key, in at most 1.2 times the memory of keys and rows.
 
     The bound holds from 1,000 rows on, while the table grows, and after `delete` and `sweep`, for keys that are not
-    chosen against the mixing function. Memory comes and goes in steps of 5 %, and rows move in their place.
+    chosen against the mixing function. Memory comes and goes in steps of 5 %, and rows move in place.
 
-    Any thread may call any method. A *slot* is the place of a row in `rows`; it is valid until rows come or go, which
+    Any thread may call any method. A *slot* is the index of a row in `rows`; it is valid until rows come or go, which
     `updating` and `pinned` keep from happening. Threads that write to the same row at once overwrite each other's
     values (Hogwild); nothing else suffers.
 
@@ -105,7 +105,7 @@ class Table:
     def rows(self) -> Rows:
         """The rows by slot, float32 [slots, width]: the memory of the table itself, valid until rows come or go.
 
-        Do not keep it longer: while somebody does, the table grows by a copy, and he sees the old rows.
+        A retained array goes stale when the table grows, which then needs a copy.
         """
         return self._storage.rows
 
@@ -255,13 +255,13 @@ class Table:
             try:
                 for stop in range(len(storage.words), 0, -_SWEPT):  # downwards: removal pulls later rows into the gap
                     slots = storage.used(max(stop - _SWEPT, 0), stop)
-                    kept = np.ones(len(slots), np.bool_)
+                    stays = np.ones(len(slots), np.bool_)
                     if keep is not None and len(slots):
-                        kept &= np.asarray(keep(storage.keys(slots), storage.rows[slots]), np.bool_)
+                        stays &= np.asarray(keep(storage.keys(slots), storage.rows[slots]), np.bool_)
                     if older_than is not None:
-                        kept &= storage.stamps[slots] >= older_than
-                    self.changes.add(storage.keys(slots[~kept]))
-                    storage.remove(slots[~kept])
+                        stays &= storage.stamps[slots] >= older_than
+                    self.changes.add(storage.keys(slots[~stays]))
+                    storage.remove(slots[~stays])
             finally:
                 storage.shrink(before - len(self))
             return before - len(self)
@@ -359,7 +359,7 @@ class Table:
         self.changes.add(keys)
         self._storage.insert(words, rows)
 
-    def _scatter(self, keys: Keys, rows: Rows, stamps: Any) -> None:
+    def _scatter(self, keys: Keys, rows: Rows, stamps: NDArray[np.uint32] | int) -> None:
         slots = np.empty(len(keys), np.int64)
         with self._lock.shared:
             if not self._storage.find(keys, slots):
@@ -383,11 +383,11 @@ class Table:
         self._storage.shrink(len(slots))
         return len(slots)
 
-    def _stamp(self, slots: Slots, stamps: Any) -> None:
+    def _stamp(self, slots: Slots, stamps: NDArray[np.uint32] | int) -> None:
         if self.track_age:
             self._storage.stamp(slots, stamps)
 
-    def _checked_rows(self, rows: Any, count: int) -> Rows:
+    def _checked_rows(self, rows: ArrayLike, count: int) -> Rows:
         if np.shape(rows) != (count, self.width):
             raise DataError(f"{count} keys need rows of shape ({count}, {self.width}); got {np.shape(rows)}")
         return np.asarray(rows, np.float32)

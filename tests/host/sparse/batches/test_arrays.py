@@ -11,13 +11,13 @@ from tests.helpers.sparse_text import assert_same, random_batch, rows_of
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arrays import batch_of_arrays, dataset_path, rows_of_arrays
-from bitlane.sparse.batches.checks import Place
+from bitlane.sparse.batches.checks import RowLocation
 
-PLACE = Place("set.npz")
+LOCATION = RowLocation("set.npz")
 
 
 def read(arrays: dict[str, Any], **settings: Any) -> Any:
-    return batch_of_arrays({name: np.asarray(array) for name, array in arrays.items()}, place=PLACE, **settings)
+    return batch_of_arrays({name: np.asarray(array) for name, array in arrays.items()}, location=LOCATION, **settings)
 
 
 def test_sparse_arrays_come_back(seed: int) -> None:
@@ -33,18 +33,18 @@ def test_sparse_arrays_come_back(seed: int) -> None:
 def test_dense_arrays_lose_their_zeros(seed: int) -> None:
     scipy = pytest.importorskip("scipy.sparse")
     rng = np.random.default_rng(seed)
-    dense = {part: rng.normal(size=(30, 8)) * (rng.random((30, 8)) < 0.4) for part in ("train", "test")}
-    arrays = {f"X_{part}": matrix for part, matrix in dense.items()}
-    arrays |= {f"y_{part}": rng.choice([-1.0, 1.0], 30) for part in dense}
-    for part, matrix in dense.items():
+    dense = {split: rng.normal(size=(30, 8)) * (rng.random((30, 8)) < 0.4) for split in ("train", "test")}
+    arrays = {f"X_{split}": matrix for split, matrix in dense.items()}
+    arrays |= {f"y_{split}": rng.choice([-1.0, 1.0], 30) for split in dense}
+    for split, matrix in dense.items():
         wanted = scipy.csr_matrix(matrix)
-        found = read(arrays, part=part)
+        found = read(arrays, split=split)
         assert found.keys.tolist() == wanted.indices.tolist()
         assert found.offsets.tolist() == wanted.indptr.tolist()
         assert found.values.tolist() == wanted.data.astype(np.float32).tolist()
-        assert found.labels.tolist() == (arrays[f"y_{part}"] > 0).tolist()
+        assert found.labels.tolist() == (arrays[f"y_{split}"] > 0).tolist()
         assert not found.fields.any()
-        assert rows_of_arrays(arrays, part) == 30
+        assert rows_of_arrays(arrays, split) == 30
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_dense_arrays_lose_their_zeros(seed: int) -> None:
         ),
         ({"keys": [5], "fields": [-1], "offsets": [0, 1], "labels": [1]}, {}, "field -1 is not from 0 to 65535"),
         ({"keys": [5], "values": [np.nan], "offsets": [0, 1], "labels": [1]}, {}, "set.npz, row 1: values is nan"),
-        ({"keys": [5], "offsets": [0, 1], "labels": [1]}, {"part": "test"}, "a sparse file has no part 'test'"),
+        ({"keys": [5], "offsets": [0, 1], "labels": [1]}, {"split": "test"}, "a sparse file has no split 'test'"),
         ({"a": [1], "b": [2]}, {}, "there is no array 'X_train' and no 'keys'; there are a, b"),
-        ({"X_train": [[1]], "y_train": [1]}, {"part": "test"}, "there is no array 'X_test'"),
+        ({"X_train": [[1]], "y_train": [1]}, {"split": "test"}, "there is no array 'X_test'"),
         ({"X_train": [[1], [2]], "y_train": [1]}, {}, "set.npz: 2 rows need as many labels; got 1"),
         ({"X_train": [[1], [np.inf]], "y_train": [1, 0]}, {}, "set.npz, row 2: a value is inf"),
         ({"X_train": [[1], [2]], "y_train": [1, 2]}, {}, "set.npz, row 2: label 2 is neither 0 nor 1"),

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.checks import Place, check_finite, check_labels, check_task, near_names, one_line
+from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, check_task, near_names, one_line
 
-PLACE = Place("clicks.csv", 101)
+LOCATION = RowLocation("clicks.csv", 101)
 
 
 def test_places_count_from_the_first_row() -> None:
-    assert str(PLACE.error(4, "bad")) == "clicks.csv, row 105: bad"
-    assert str(PLACE.after(10).error(0, "bad")) == "clicks.csv, row 111: bad"
-    assert str(Place("a", 1, "line").after(2).error(0, "bad")) == "a, line 3: bad"
+    assert str(LOCATION.error(4, "bad")) == "clicks.csv, row 105: bad"
+    assert str(LOCATION.after(10).error(0, "bad")) == "clicks.csv, row 111: bad"
+    assert str(RowLocation("a", 1, "line").after(2).error(0, "bad")) == "a, line 3: bad"
 
 
 def test_classes_become_zero_and_one() -> None:
-    found = check_labels(np.array([0.0, 1.0, -1.0, -0.0]), "classification", PLACE)
+    found = check_labels(np.array([0.0, 1.0, -1.0, -0.0]), "classification", LOCATION)
     assert found.dtype == np.float32
     assert found.tolist() == [0, 1, 0, 0]
 
@@ -26,22 +26,22 @@ def test_classes_become_zero_and_one() -> None:
 @pytest.mark.parametrize("wrong", [2.0, 0.5, -2.0, np.nan, np.inf])
 def test_other_labels_are_no_classes(wrong: float) -> None:
     with pytest.raises(DataError, match=r"clicks.csv, row 103: label .* is neither 0 nor 1"):
-        check_labels(np.array([0.0, 1.0, wrong, 7.0]), "classification", PLACE)
+        check_labels(np.array([0.0, 1.0, wrong, 7.0]), "classification", LOCATION)
 
 
 def test_regression_takes_finite_float32() -> None:
-    assert check_labels(np.array([2.5, -7.0]), "regression", PLACE).tolist() == [2.5, -7.0]
+    assert check_labels(np.array([2.5, -7.0]), "regression", LOCATION).tolist() == [2.5, -7.0]
     for wrong in (np.nan, np.inf, 1e39):
         with pytest.raises(DataError, match=r"clicks.csv, row 102: label .* is no finite float32"):
-            check_labels(np.array([1.0, wrong]), "regression", PLACE)
+            check_labels(np.array([1.0, wrong]), "regression", LOCATION)
 
 
 def test_the_first_value_that_is_not_finite_is_named() -> None:
-    check_finite(np.array([1.0, 2.0]), None, "price", PLACE)
+    check_finite(np.array([1.0, 2.0]), None, "price", LOCATION)
     with pytest.raises(DataError, match=r"clicks.csv, row 102: price is nan"):
-        check_finite(np.array([1.0, np.nan, np.inf]), None, "price", PLACE)
+        check_finite(np.array([1.0, np.nan, np.inf]), None, "price", LOCATION)
     with pytest.raises(DataError, match=r"clicks.csv, row 110: price is inf"):
-        check_finite(np.array([1.0, np.inf]), np.array([3, 9]), "price", PLACE)
+        check_finite(np.array([1.0, np.inf]), np.array([3, 9]), "price", LOCATION)
 
 
 def test_tasks() -> None:

@@ -13,7 +13,7 @@ from tests.helpers.sparse_text import rows_of
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place
+from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.hashing import cross_keys
 from bitlane.sparse.batches.schema import ListSchema, Schema
 
@@ -21,7 +21,7 @@ pa = pytest.importorskip("pyarrow")
 
 from bitlane.sparse.batches.columns import batch_of_columns, default_schema  # noqa: E402
 
-PLACE = Place("day.parquet", 1001)
+LOCATION = RowLocation("day.parquet", 1001)
 
 
 def key(column: str, cell: object) -> int:
@@ -30,7 +30,7 @@ def key(column: str, cell: object) -> int:
 
 def read(columns: dict[str, Any], schema: Schema, **settings: Any) -> Batch:
     rows = pa.RecordBatch.from_pydict({"label": pa.array([0] * len(next(iter(columns.values())))), **columns})
-    return batch_of_columns(rows, schema, place=PLACE, **settings)
+    return batch_of_columns(rows, schema, location=LOCATION, **settings)
 
 
 def keys_read(cells: Any) -> list[int]:
@@ -71,7 +71,7 @@ def test_categorical_numeric_and_crossed_columns(seed: int) -> None:
             features.append((field, int(crossed[0]), 1.0))
         wanted.append((max(float(label[row]), 0.0), features))
     for rows_given in (table, pa.concat_batches([table, table]).slice(rows - 3, rows + 3).slice(3)):
-        found = batch_of_columns(rows_given, schema, place=PLACE)
+        found = batch_of_columns(rows_given, schema, location=LOCATION)
         assert rows_of(found) == wanted
         assert found.times is not None and found.times.tolist() == time
 
@@ -123,7 +123,7 @@ def test_pandas_categoricals(seed: int) -> None:
     cells = np.random.default_rng(seed).choice(["red", "green", "blue"], 100).tolist()
     frame = pandas.DataFrame({"c": pandas.Categorical([*cells, None]), "label": [0] * 101})
     rows = pa.RecordBatch.from_pandas(frame)
-    found = batch_of_columns(rows, Schema(categorical=("c",)), place=PLACE)
+    found = batch_of_columns(rows, Schema(categorical=("c",)), location=LOCATION)
     assert found.keys.tolist() == [key("c", cell) for cell in [*cells, None]]
 
 
@@ -150,13 +150,13 @@ def test_labels_of_every_type() -> None:
     schema = Schema(categorical=("c",))
     for labels in (pa.array([True, False]), pa.array(["1", "-1"]), pa.array([1.0, 0.0]), pa.array([b"1", b"0"])):
         rows = pa.RecordBatch.from_pydict({"c": ["a", "b"], "label": labels})
-        assert batch_of_columns(rows, schema, place=PLACE).labels.tolist() == [1, 0]
+        assert batch_of_columns(rows, schema, location=LOCATION).labels.tolist() == [1, 0]
     rows = pa.RecordBatch.from_pydict({"c": ["a"], "label": [-2.5]})
-    assert batch_of_columns(rows, schema, task="regression", place=PLACE).labels.tolist() == [-2.5]
+    assert batch_of_columns(rows, schema, task="regression", location=LOCATION).labels.tolist() == [-2.5]
     unlabelled = rows.select(["c"])
-    assert np.isnan(batch_of_columns(unlabelled, schema, place=PLACE, labelled=False).labels).all()
+    assert np.isnan(batch_of_columns(unlabelled, schema, location=LOCATION, labelled=False).labels).all()
     with pytest.raises(DataError, match=r"there is no label column 'label'"):
-        batch_of_columns(unlabelled, schema, place=PLACE)
+        batch_of_columns(unlabelled, schema, location=LOCATION)
 
 
 def test_times_of_every_type() -> None:
@@ -204,7 +204,7 @@ def test_an_error_names_the_row(changes: dict[str, Any], message: str) -> None:
     columns = {"c": ["a", "b", "c"], "n": [1.0, 2.0, 3.0], "t": [1, 2, 3], "label": [0, 1, 0], **changes}
     rows = pa.RecordBatch.from_pydict({name: pa.array(cells) for name, cells in columns.items()})
     with pytest.raises(DataError, match=f"^day.parquet(, |: ){message}") as error:
-        batch_of_columns(rows, Schema(categorical=("c",), numeric=("n",), time="t"), place=PLACE)
+        batch_of_columns(rows, Schema(categorical=("c",), numeric=("n",), time="t"), location=LOCATION)
     assert "\n" not in str(error.value)
 
 

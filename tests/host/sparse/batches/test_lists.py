@@ -10,14 +10,14 @@ from tests.helpers.sparse_text import assert_same, random_batch, rows_of
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place
+from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.schema import ListSchema
 
 pa = pytest.importorskip("pyarrow")
 
 from bitlane.sparse.batches.lists import batch_of_lists  # noqa: E402
 
-PLACE = Place("part.arrow", 11)
+LOCATION = RowLocation("part.arrow", 11)
 FULL = ListSchema(fields="fields", values="values", time="time")
 
 
@@ -36,13 +36,13 @@ def lists_of(batch: Batch, large: bool = False) -> Any:
 def test_lists_come_back(large: bool, seed: int) -> None:
     batch = random_batch(np.random.default_rng(seed), 100, times=True)
     rows = lists_of(batch, large)
-    assert_same(batch_of_lists(rows, FULL, place=PLACE), batch)
-    assert_same(batch_of_lists(rows.slice(7, 50).slice(3), FULL, place=PLACE), batch.slice(10, 57))
+    assert_same(batch_of_lists(rows, FULL, location=LOCATION), batch)
+    assert_same(batch_of_lists(rows.slice(7, 50).slice(3), FULL, location=LOCATION), batch.slice(10, 57))
 
 
 def test_columns_that_are_not_named_are_left_out(seed: int) -> None:
     batch = random_batch(np.random.default_rng(seed), 50)
-    found = batch_of_lists(lists_of(batch), ListSchema(), place=PLACE)
+    found = batch_of_lists(lists_of(batch), ListSchema(), location=LOCATION)
     assert found.keys.tolist() == batch.keys.tolist()
     assert not found.fields.any() and (found.values == 1).all()
 
@@ -54,20 +54,21 @@ def test_keys_of_every_integer_type(kind: Any) -> None:
     )
     wanted = [[1, 2], [], [], [127]]
     assert [
-        [key for _, key, _ in features] for _, features in rows_of(batch_of_lists(rows, ListSchema(), place=PLACE))
+        [key for _, key, _ in features]
+        for _, features in rows_of(batch_of_lists(rows, ListSchema(), location=LOCATION))
     ] == wanted
 
 
 def test_lists_of_fixed_size() -> None:
     rows = pa.RecordBatch.from_pydict({"keys": pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)), "label": [0, 1]})
-    assert batch_of_lists(rows, ListSchema(), place=PLACE).offsets.tolist() == [0, 2, 4]
+    assert batch_of_lists(rows, ListSchema(), location=LOCATION).offsets.tolist() == [0, 2, 4]
 
 
 def test_a_null_list_may_hide_entries() -> None:
     """Arrow allows a null in front of entries that do not count."""
     hidden = pa.ListArray.from_arrays([0, 2, 3], pa.array([8, 9, 5], pa.uint64()), mask=pa.array([True, False]))
     rows = pa.RecordBatch.from_pydict({"keys": hidden, "label": [0, 1]})
-    assert rows_of(batch_of_lists(rows, ListSchema(), place=PLACE)) == [(0.0, []), (1.0, [(0, 5, 1.0)])]
+    assert rows_of(batch_of_lists(rows, ListSchema(), location=LOCATION)) == [(0.0, []), (1.0, [(0, 5, 1.0)])]
 
 
 @pytest.mark.parametrize(
@@ -99,19 +100,19 @@ def test_an_error_names_the_row(changes: dict[str, Any], message: str) -> None:
         **changes,
     }
     with pytest.raises(DataError, match=f"^part.arrow{message}"):
-        batch_of_lists(pa.RecordBatch.from_pydict(columns), FULL, place=PLACE)
+        batch_of_lists(pa.RecordBatch.from_pydict(columns), FULL, location=LOCATION)
 
 
 def test_the_number_of_fields_is_a_setting() -> None:
     rows = pa.RecordBatch.from_pydict({"keys": [[1], [2]], "fields": [[7], [8]], "label": [0, 1]})
     schema = ListSchema(fields="fields")
-    assert batch_of_lists(rows, schema, max_fields=9, place=PLACE).fields.tolist() == [7, 8]
+    assert batch_of_lists(rows, schema, max_fields=9, location=LOCATION).fields.tolist() == [7, 8]
     with pytest.raises(DataError, match=r"part.arrow, row 12: fields 'fields' have 8; the largest is 7"):
-        batch_of_lists(rows, schema, max_fields=8, place=PLACE)
+        batch_of_lists(rows, schema, max_fields=8, location=LOCATION)
 
 
 def test_labels_may_be_missing() -> None:
     rows = pa.RecordBatch.from_pydict({"keys": [[1], [2]]})
-    assert np.isnan(batch_of_lists(rows, ListSchema(), place=PLACE, labelled=False).labels).all()
+    assert np.isnan(batch_of_lists(rows, ListSchema(), location=LOCATION, labelled=False).labels).all()
     with pytest.raises(DataError, match=r"there is no label column 'label'"):
-        batch_of_lists(rows, ListSchema(), place=PLACE)
+        batch_of_lists(rows, ListSchema(), location=LOCATION)

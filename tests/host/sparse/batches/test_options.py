@@ -23,7 +23,7 @@ from bitlane.sparse.batches.schema import Schema
         ({"block_bytes": 0}, r"block_bytes=0 must be a whole number from 1"),
         ({"max_fields": 0}, r"max_fields=0 must be from 1 to 65536"),
         ({"max_fields": 65537}, r"max_fields=65537 must be from 1 to 65536"),
-        ({"part": "dev"}, r"part='dev' is unknown; choose 'train' or 'test'"),
+        ({"split": "dev"}, r"split='dev' is unknown; choose 'train' or 'test'"),
         ({"schema": Schema("click"), "label": "buy"}, r"differ from those of the schema: set them there"),
         ({"schema": Schema("click"), "time": "at"}, r"differ from those of the schema: set them there"),
     ],

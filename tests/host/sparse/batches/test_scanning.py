@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitlane.sparse.batches.scanning import NO_NUMBER, OK, TOO_LARGE, numbers_of_cells, scan_whole
+from bitlane.sparse.batches.scanning import NO_NUMBER, OK, TOO_LARGE, numbers_of_cells, scan_integer
 
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -99,7 +99,7 @@ def test_missing_cells_are_nan() -> None:
 
 def test_whole_numbers_have_64_bits(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scan = numba.njit(lambda text: scan_whole(text, 0))  # not kept on disk: the callee may have changed
+    scan = numba.njit(lambda text: scan_integer(text, 0))  # not kept on disk: the callee may have changed
     drawn = [int(number) for number in rng.integers(0, 2**64 - 1, 100, dtype=np.uint64, endpoint=True)]
     for number in [0, 9, 10**19 - 1, 10**19, 2**64 - 1, *drawn]:
         for text in (str(number), "000000" + str(number)):
@@ -111,7 +111,7 @@ def test_whole_numbers_have_64_bits(seed: int) -> None:
 
 def test_a_whole_number_ends_before_any_other_byte(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scan = numba.njit(lambda text: scan_whole(text, 0))
+    scan = numba.njit(lambda text: scan_integer(text, 0))
     for byte in set(range(256)) - set(b"0123456789"):
         for digits in range(10):
             number = b"".join(rng.choice([b"0", b"1", b"8", b"9"], digits))

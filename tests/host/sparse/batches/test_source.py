@@ -290,12 +290,12 @@ def test_npz_files_are_read_once(tmp_path: Path, seed: int) -> None:
     assert_same(read(source, 1), batch)
 
 
-@pytest.mark.parametrize(("name", "part", "rows"), [("goodbooks", "train", 979_478), ("a9a", "test", 16_281)])
+@pytest.mark.parametrize(("name", "split", "rows"), [("goodbooks", "train", 979_478), ("a9a", "test", 16_281)])
 def test_data_sets_of_the_folder(
-    name: str, part: str, rows: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, split: str, rows: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BITLANE_DATA", str(data_dir))
-    source = open_source(name, part=part)
+    source = open_source(name, split=split)
     assert source.epoch_rows == rows
     first = next(source.batches(0))
     assert set(first.labels.tolist()) == {0, 1}

@@ -14,17 +14,17 @@ from tests.helpers.sparse_text import assert_same, lines_of, parsed, random_batc
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import Place
+from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.text import LAYOUTS, count_rows, parse_lines
 
-PLACE = Place("clicks", 1, "line")
+LOCATION = RowLocation("clicks", 1, "line")
 WORDS = st.sampled_from(
     ["1", "0", "-1", "+1", "1.0", "5:2", "3:0.5", "7:-1e-3", "0:1", "#", "# 1:x", "", " ", "\t", "\r"]
 )
 
 
 def read(text: bytes, layout: str = "libsvm", task: str = "classification", max_fields: int | None = None) -> Batch:
-    return parse_lines(text, layout, task=task, max_fields=max_fields, place=PLACE)
+    return parse_lines(text, layout, task=task, max_fields=max_fields, location=LOCATION)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.helpers.sparse_textbook import BOOKS
 
-from bitlane.sparse.parameters.layout import Block, Layout
+from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.rows import encode_row, read_weights, update_rows
 
@@ -26,7 +26,7 @@ class Weights:
     """Rows of one block each, outside a table."""
 
     def __init__(self, optimizer, dtype, first, size=1):
-        self.layout = Layout([Block(size, optimizer)])
+        self.layout = Layout([ParameterBlock(size, optimizer)])
         self.plan, self.settings = self.layout.plan, self.layout.settings(dtype)
         self.rows = np.zeros((len(first), self.layout.width), dtype)
         for row, weights in zip(self.rows, np.asarray(first, dtype), strict=True):

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 from tests.helpers.sparse_textbook import first_weight
 
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 
-BLOCKS = [Block(1, FTRL()), Block(3, SGD(), 0.01), Block(4, AdaGrad(), 0.5, "uniform"), Block(2, FTRL(l1=1.0), 0.1)]
+BLOCKS = [
+    ParameterBlock(1, FTRL()),
+    ParameterBlock(3, SGD(), 0.01),
+    ParameterBlock(4, AdaGrad(), 0.5, "uniform"),
+    ParameterBlock(2, FTRL(l1=1.0), 0.1),
+]
 
 
 def keys_of(rng, count=50):
@@ -55,7 +60,7 @@ def test_another_seed_gives_other_weights(seed: int) -> None:
     [("normal", 0.0, 0.2, -0.8, 0.8), ("uniform", 0.1, 0.2 / 12**0.5, 0.0, 0.2)],
 )
 def test_the_scale_is_the_documented_one(seed: int, initial: str, mean, spread, least, most) -> None:
-    parameters = SparseParameters([Block(4, SGD(), 0.2, initial)], seed)
+    parameters = SparseParameters([ParameterBlock(4, SGD(), 0.2, initial)], seed)
     weights = parameters.initial_rows(np.arange(20_000, dtype=np.uint64))
     assert least <= weights.min() and weights.max() <= most
     error = spread / 80_000**0.5  # of the mean of independent draws

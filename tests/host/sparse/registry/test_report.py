@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from bitlane.sparse.registry.checks import Bounds, Check, Evidence
+from bitlane.sparse.registry.checks import Bounds, Evidence, ValidationCheck
 from bitlane.sparse.registry.held_out import HeldOutScores
 from bitlane.sparse.registry.report import BINS, calibration_curve, report_html, roc_curve
 from bitlane.sparse.registry.verdict import Validation
@@ -57,7 +57,7 @@ def test_each_page_is_complete(seed: int, kind: str) -> None:
     evidence = Evidence([(scored, 0), (scored, 1)], [scores, scores[:0]], [np.full(5, 0.001)])
     if kind == "nothing":
         evidence = Evidence()
-    checks = (Check("files", False, "5 < 6 & <b>"), Check("AUC", True, "good", 0.1, 0.2))
+    checks = (ValidationCheck("files", False, "5 < 6 & <b>"), ValidationCheck("AUC", True, "good", 0.1, 0.2))
     found = Validation(3, "production", 2, "2024-01-02T03:04:05+00:00", "rows", {"auc": 0.5}, Bounds(), checks)
     page = report_html(found, "models/<ctr>", evidence)
     assert "<b>" not in page and "models/&lt;ctr&gt;" in page and "Version 3 rejected" in page

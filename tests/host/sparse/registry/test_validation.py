@@ -78,7 +78,7 @@ def test_a_good_version_passes_every_check(subject: Validated) -> None:
 
     requests = subject.requests()
     subject.model.learn(subject.train)
-    found = subject.validate(subject.publish(), requests=requests, hooks={"mine": mine})
+    found = subject.validate(subject.publish(), recorded=requests, hooks={"mine": mine})
     assert (found.passed, found.problems, found.current) == (True, [], 1)
     assert [check.name for check in found.checks] == COMPLETE
     assert seen == [2, 1, 2]
@@ -140,20 +140,20 @@ def test_changed_answers_and_slow_ones_are_rejected(subject: Validated) -> None:
     subject.publish()
     moved = float(np.mean([np.abs(subject.model.predict(rows) - answer).mean() for rows, answer in requests]))
     loose = replace(BOUNDS, log_loss_lost=1, miscalibration=1, answer_change=1)
-    assert failed(subject.validate(2, loose, requests=requests)) == []
+    assert failed(subject.validate(2, loose, recorded=requests)) == []
     tight = replace(loose, answer_change=0.99 * moved)
-    found = subject.validate(2, tight, requests=requests)
+    found = subject.validate(2, tight, recorded=requests)
     assert failed(found) == ["answers"] and f"{moved:.5f} on average" in found.problems[0]
-    assert subject.validate(2, replace(loose, answer_change=1.01 * moved), requests=requests).passed
-    assert failed(subject.validate(2, replace(loose, latency_ms=0), requests=requests)) == ["latency"]
+    assert subject.validate(2, replace(loose, answer_change=1.01 * moved), recorded=requests).passed
+    assert failed(subject.validate(2, replace(loose, latency_ms=0), recorded=requests)) == ["latency"]
 
 
 def test_requests_that_the_model_cannot_score_are_rejected(subject: Validated) -> None:
     rows, answer = subject.requests()[0]
     answer = np.full_like(answer, np.nan)
-    assert failed(subject.validate(1, requests=[(rows, answer)])) == ["answers"]
+    assert failed(subject.validate(1, recorded=[(rows, answer)])) == ["answers"]
     with pytest.raises(DataError, match="no requests"):
-        subject.validate(1, requests=[])
+        subject.validate(1, recorded=[])
 
 
 def test_hooks_that_find_problems_fail_or_take_long_are_rejected(subject: Validated) -> None:

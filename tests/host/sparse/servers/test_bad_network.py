@@ -16,7 +16,7 @@ from tests.helpers.sparse_servers import StepClient, make_shards, served, withou
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
@@ -25,9 +25,9 @@ from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.servers.updates import STEP
 
-BLOCKS = (Block(1, FTRL()), Block(4, AdaGrad(0.1), 0.05))
+BLOCKS = (ParameterBlock(1, FTRL()), ParameterBlock(4, AdaGrad(0.1), 0.05))
 SPEC = ShardSpec(BLOCKS, 7, matrices={"a": MatrixSpec((3, 4), AdaGrad()), "b": MatrixSpec((5,), FTRL())})
-COUNTS = ShardSpec((Block(1, SGD(0.25)),), matrices={"bias": MatrixSpec((2,), SGD(0.25))})
+COUNTS = ShardSpec((ParameterBlock(1, SGD(0.25)),), matrices={"bias": MatrixSpec((2,), SGD(0.25))})
 KEYS = np.arange(50, dtype=np.uint64)
 ONES = np.ones((50, 1), np.float32)
 LONG = 60.0  # seconds for a call, on a machine with other work

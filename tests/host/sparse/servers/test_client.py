@@ -23,7 +23,7 @@ from tests.helpers.sparse_servers import (
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import wire
@@ -31,10 +31,10 @@ from bitlane.sparse.servers.connection import DeadlineExceeded
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
-BLOCKS = (Block(1, FTRL()), Block(4, AdaGrad(0.1), 0.05), Block(2, SGD(0.1, 0.01)))
+BLOCKS = (ParameterBlock(1, FTRL()), ParameterBlock(4, AdaGrad(0.1), 0.05), ParameterBlock(2, SGD(0.1, 0.01)))
 LAYER = np.arange(12, dtype=np.float32).reshape(3, 4)
 SPEC = ShardSpec(BLOCKS, 7, matrices={"a": MatrixSpec((3, 4), AdaGrad()), "b": MatrixSpec((5,), FTRL())})
-PLAIN = ShardSpec((Block(1, SGD(1.0)),))
+PLAIN = ShardSpec((ParameterBlock(1, SGD(1.0)),))
 KEYS = np.arange(50, dtype=np.uint64)
 ONES = np.ones((50, 1), np.float32)
 

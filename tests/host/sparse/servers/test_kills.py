@@ -17,12 +17,12 @@ import pytest
 from tests.helpers.sparse_servers import ServerProcess, StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
 VALUES = 3
-SPEC = ShardSpec((Block(VALUES, SGD(1.0)),), matrices={"bias": MatrixSpec((2,), SGD(1.0))})
+SPEC = ShardSpec((ParameterBlock(VALUES, SGD(1.0)),), matrices={"bias": MatrixSpec((2,), SGD(1.0))})
 UNIVERSE = np.random.default_rng(0).integers(0, 1 << 64, 500, np.uint64)
 
 

@@ -25,15 +25,15 @@ from tests.helpers.sparse_servers import (
 
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters import storage
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
-BLOCKS = (Block(16, AdaGrad(), 0.05),)
-PLAIN = ShardSpec((Block(1, SGD(1.0)),))
+BLOCKS = (ParameterBlock(16, AdaGrad(), 0.05),)
+PLAIN = ShardSpec((ParameterBlock(1, SGD(1.0)),))
 BATCH = 20_000
 MARGIN = 20 << 20  # bytes of address space that a server may add to what it has
 KEYS = np.arange(4, dtype=np.uint64)

@@ -18,13 +18,13 @@ from tests.helpers.places import ROOT
 from tests.helpers.sparse_servers import StepClient, make_shards, server_processes
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import process
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
-SPEC = ShardSpec((Block(1, SGD(1.0)),))
+SPEC = ShardSpec((ParameterBlock(1, SGD(1.0)),))
 KEYS = np.arange(4, dtype=np.uint64)
 ONES = np.ones((4, 1), np.float32)
 PROGRAM = [sys.executable, "-m", "bitlane.sparse.servers.process"]

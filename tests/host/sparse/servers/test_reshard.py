@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.sparse_servers import make_shards, remote
 
 from bitlane.errors import DataError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers.reshard import reshard
@@ -17,7 +17,7 @@ from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
 
-BLOCKS = (Block(2, AdaGrad(), 0.1),)
+BLOCKS = (ParameterBlock(2, AdaGrad(), 0.1),)
 SPEC = ShardSpec(BLOCKS, 3, matrices={f"layer{i}": MatrixSpec((2, i + 1), SGD(1.0)) for i in range(6)})
 
 
@@ -51,7 +51,7 @@ def test_rows_and_matrices_move_with_their_bits(seed: int, tmp_path: Path, serve
 
 def test_ages_clock_and_counts_of_the_admission_move(tmp_path: Path) -> None:
     """A key that was seen once enters at its second sighting, on whatever server it is then."""
-    spec = ShardSpec((Block(1, SGD()),), admission=Admission(2, 1 << 16), track_age=True)
+    spec = ShardSpec((ParameterBlock(1, SGD()),), admission=Admission(2, 1 << 16), track_age=True)
     sources, keys = make_shards(tmp_path, spec, 2), np.arange(300, dtype=np.uint64)
     with remote(sources) as parameters:
         for count, stamp in ((100, 5), (200, 5), (0, 8)):

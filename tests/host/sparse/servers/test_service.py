@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.sparse_servers import DRIVER, StepClient, addresses_of, make_shards, payload, served
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.connection import Connection, Identity
@@ -21,7 +21,7 @@ from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
-SPEC = ShardSpec((Block(1, SGD(1.0)),))
+SPEC = ShardSpec((ParameterBlock(1, SGD(1.0)),))
 KEYS = np.arange(4, dtype=np.uint64)
 ONES = np.ones((4, 1), np.float32)
 

@@ -12,7 +12,7 @@ from tests.host.sparse.servers.test_log import LimitedDisk
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import checkpoints
@@ -23,10 +23,10 @@ from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
 from bitlane.support import atomic
 
-BLOCKS = (Block(1, FTRL()), Block(3, AdaGrad(0.1), 0.05))
+BLOCKS = (ParameterBlock(1, FTRL()), ParameterBlock(3, AdaGrad(0.1), 0.05))
 MATRICES = {"bias": MatrixSpec((1,), FTRL()), "layer": MatrixSpec((4, 3), AdaGrad())}
 SPEC = ShardSpec(BLOCKS, 7, Admission(2, 4096, halve_every=500), True, MATRICES)
-PLAIN = ShardSpec((Block(1, SGD(1.0)),))
+PLAIN = ShardSpec((ParameterBlock(1, SGD(1.0)),))
 
 
 class Local:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bitlane.errors import DataError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.tables.sketch import Admission
 
 SPEC = ShardSpec(
-    (Block(1, FTRL(0.2, l1=0.1)), Block(4, AdaGrad(), 0.5, "uniform")),
+    (ParameterBlock(1, FTRL(0.2, l1=0.1)), ParameterBlock(4, AdaGrad(), 0.5, "uniform")),
     5,
     Admission(3, 1024, 100),
     True,
@@ -27,7 +27,7 @@ SPEC = ShardSpec(
 
 def test_the_description_goes_through_json() -> None:
     assert ShardSpec.from_json(json.loads(json.dumps(SPEC.to_json()))) == SPEC
-    plain = ShardSpec((Block(1, SGD()),))
+    plain = ShardSpec((ParameterBlock(1, SGD()),))
     assert ShardSpec.from_json(json.loads(json.dumps(plain.to_json()))) == plain
 
 

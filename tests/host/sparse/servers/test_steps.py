@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bitlane.errors import DataError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.sparse.servers.reshard import reshard
@@ -18,7 +18,7 @@ from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 from bitlane.sparse.servers.steps import WorkerStep
 
-SPEC = ShardSpec((Block(1, SGD(1.0)),), matrices={"bias": MatrixSpec((2,), SGD(1.0))}, track_age=True)
+SPEC = ShardSpec((ParameterBlock(1, SGD(1.0)),), matrices={"bias": MatrixSpec((2,), SGD(1.0))}, track_age=True)
 KEYS = np.array([0, 5, 2**64 - 1], np.uint64)
 
 

@@ -10,13 +10,13 @@ import pytest
 from tests.helpers.sparse_servers import make_shards, payload
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import upkeep
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
-SPEC = ShardSpec((Block(1, SGD(0.1)),))
+SPEC = ShardSpec((ParameterBlock(1, SGD(0.1)),))
 KEYS = np.arange(5, dtype=np.uint64)
 
 

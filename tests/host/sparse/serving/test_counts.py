@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from bitlane.sparse.serving import counts
-from bitlane.sparse.serving.counts import BOUNDS, Counts
+from bitlane.sparse.serving.counts import BOUNDS, RequestCounts
 
 
 def test_percentiles_and_buckets_are_those_of_the_requests(seed: int) -> None:
-    times, found = np.random.default_rng(seed).lognormal(-5, 1, 900), Counts()
+    times, found = np.random.default_rng(seed).lognormal(-5, 1, 900), RequestCounts()
     for each in times:
         found.add("flight", 3, float(each))
     minute = found.state()["minute"]
@@ -23,7 +23,7 @@ def test_percentiles_and_buckets_are_those_of_the_requests(seed: int) -> None:
 
 
 def test_only_the_last_minute_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, found = [1000.0], Counts()
+    now, found = [1000.0], RequestCounts()
     monkeypatch.setattr(counts.time, "monotonic", lambda: now[0])
     found.add("http", 1, 0.5)
     now[0] += 61
@@ -37,7 +37,7 @@ def test_only_the_last_minute_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_newest_errors_come_first() -> None:
-    found = Counts()
+    found = RequestCounts()
     for each in range(30):
         found.add_error("http", "request", f"error {each}")
     state = found.state()

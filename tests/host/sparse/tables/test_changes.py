@@ -10,7 +10,7 @@ from tests.helpers.sparse_tables import keys_in_order
 
 pytest.importorskip("numba")
 
-from bitlane.sparse.parameters.layout import Block
+from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.tables.changes import ChangeLog
@@ -70,7 +70,7 @@ def test_every_change_is_noted(name):
 
 @pytest.mark.parametrize("create", [False, True])
 def test_a_push_is_noted(create):
-    parameters = SparseParameters([Block(1, SGD(0.1))])
+    parameters = SparseParameters([ParameterBlock(1, SGD(0.1))])
     parameters.pull(keys_of(1, 2), create=True)
     parameters.table.changes.tracking = True
     parameters.push(keys_of(2, 3), np.ones((2, 1), np.float32), create=create)
@@ -80,7 +80,7 @@ def test_a_push_is_noted(create):
 def test_cuts_while_threads_push_miss_nothing(seed):
     """The rows of a copy that gets the changed keys of each cut are those of the table at the cut."""
     rng = np.random.default_rng(seed)
-    parameters = SparseParameters([Block(1, SGD(0.1), initial_scale=1.0)])
+    parameters = SparseParameters([ParameterBlock(1, SGD(0.1), initial_scale=1.0)])
     table, copy = parameters.table, {}
     table.changes.tracking = True
     stop, pushed = threading.Event(), threading.Semaphore(0)

@@ -29,7 +29,7 @@ class TableSequence(RuleBasedStateMachine):
     def new_table(self):
         table = Table(self.width, initial_rows=self.initial, track_age=self.track_age)
         if self.part is not None:
-            table._storage.part = self.part
+            table._storage.least_moved = self.part
             table._storage.growth_pace = table._storage.shrink_pace = 1
         return table
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.scoring.layers import Floats, Found, Keys
+from bitlane.sparse.scoring.layers import Floats, Keys, Known
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.serving.shards.latencies import HedgeBudget, RecentLatencies
 from bitlane.sparse.serving.shards.replica import Arrival, Lookup, Replica
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class PartialWeights:
     ----------
     weights : float32 [n, values]
         Zeros where a key is unknown, or its shard is missing.
-    found : bool [n]
+    known : bool [n]
     missing : dict from int to str
         The shards that did not answer, and why.
     """
 
     weights: Floats
-    found: Found
+    known: Known
     missing: dict[int, str]
 
 
@@ -94,7 +94,9 @@ class FanOut:
     """
 
     def __init__(self, replicas: Sequence[Sequence[Replica]], partition: Partition, options: FrontOptions):
-        self._replicas, self._partition, self._options = replicas, partition, options
+        self._replicas = replicas
+        self._partition = partition
+        self._options = options
         self.budget = HedgeBudget(options.extra)
         self._latencies = [RecentLatencies(options.quantile, options.deadline / 2) for _ in replicas]
 
@@ -107,16 +109,18 @@ class FanOut:
         """
         until = time.monotonic() + self._options.deadline
         arrivals: SimpleQueue[Arrival] = SimpleQueue()
-        found = PartialWeights(np.zeros((len(keys), values), np.float32), np.zeros(len(keys), np.bool_), {})
+        result = PartialWeights(np.zeros((len(keys), values), np.float32), np.zeros(len(keys), np.bool_), {})
         waiting = {
-            shard: _Part(Lookup(shard, wire.key_batch(keys[places]), len(places), version, values, until), places)
-            for shard, places in self._places(keys)
+            shard: _ShardRequest(
+                Lookup(shard, wire.key_batch(keys[positions]), len(positions), version, values, until), positions
+            )
+            for shard, positions in self._positions(keys)
         }
         self.budget.add(len(waiting))
-        for part in list(waiting.values()):
-            self._begin(part, arrivals, waiting, found)
+        for request in list(waiting.values()):
+            self._begin(request, arrivals, waiting, result)
         while waiting:
-            wake = min(until, *(part.hedge_at for part in waiting.values()))
+            wake = min(until, *(request.hedge_at for request in waiting.values()))
             try:
                 arrival = arrivals.get(timeout=max(wake - time.monotonic(), 0.0))
             except Empty:
@@ -126,77 +130,81 @@ class FanOut:
                 continue
             if arrival.lookup.shard not in waiting:
                 continue  # another replica was quicker
-            part = waiting[arrival.lookup.shard]
-            if arrival.found is None:
-                part.running -= 1
-                part.problem = str(arrival.error)
-                self._begin(part, arrivals, waiting, found)
+            request = waiting[arrival.lookup.shard]
+            if arrival.result is None:
+                request.running -= 1
+                request.problem = str(arrival.error)
+                self._begin(request, arrivals, waiting, result)
                 continue
             del waiting[arrival.lookup.shard]
-            part.lookup.is_done = True
-            found.weights[part.places], found.found[part.places] = arrival.found
+            request.lookup.is_done = True
+            result.weights[request.positions], result.known[request.positions] = arrival.result
             self._latencies[arrival.lookup.shard].add(arrival.seconds)
-        for shard, part in waiting.items():
-            part.lookup.is_done = True
-            found.missing[shard] = part.problem or f"no answer in {self._options.deadline:g} s"
-        return found
+        for shard, request in waiting.items():
+            request.lookup.is_done = True
+            result.missing[shard] = request.problem or f"no answer in {self._options.deadline:g} s"
+        return result
 
-    def _places(self, keys: Keys) -> Iterator[tuple[int, Places]]:
-        """Yield each shard that has some of the keys, and their places."""
-        places, bounds = self._partition.split(keys)
+    def _positions(self, keys: Keys) -> Iterator[tuple[int, Positions]]:
+        """Yield each shard that has some of the keys, and their positions."""
+        positions, bounds = self._partition.split(keys)
         for shard, (first, last) in enumerate(itertools.pairwise(bounds)):
             if last > first:
-                yield shard, places[first:last]
+                yield shard, positions[first:last]
 
     def _begin(
-        self, part: _Part, arrivals: SimpleQueue[Arrival], waiting: dict[int, _Part], found: PartialWeights
+        self,
+        request: _ShardRequest,
+        arrivals: SimpleQueue[Arrival],
+        waiting: dict[int, _ShardRequest],
+        result: PartialWeights,
     ) -> None:
         """Ask a replica; a shard with none left to ask or to wait for is missing."""
-        shard = part.lookup.shard
-        if not self._ask(part, arrivals) and part.running == 0:
+        shard = request.lookup.shard
+        if not self._ask(request, arrivals) and request.running == 0:
             del waiting[shard]
-            found.missing[shard] = part.problem or self._absence(part)
+            result.missing[shard] = request.problem or self._absence(request)
 
-    def _hedge(self, waiting: dict[int, _Part], arrivals: SimpleQueue[Arrival]) -> None:
-        """Ask a second replica for the parts whose time has come, as far as the budget allows it."""
+    def _hedge(self, waiting: dict[int, _ShardRequest], arrivals: SimpleQueue[Arrival]) -> None:
+        """Ask a second replica for the shards whose time has come, as far as the budget allows it."""
         now = time.monotonic()
-        for part in waiting.values():
-            if part.hedge_at <= now:
-                part.hedge_at = math.inf
-                if self._left(part) and self.budget.take():
-                    self._ask(part, arrivals)
+        for request in waiting.values():
+            if request.hedge_at <= now:
+                request.hedge_at = math.inf
+                if self._left(request) and self.budget.take():
+                    self._ask(request, arrivals)
 
-    def _ask(self, part: _Part, arrivals: SimpleQueue[Arrival]) -> bool:
+    def _ask(self, request: _ShardRequest, arrivals: SimpleQueue[Arrival]) -> bool:
         """Ask a replica that was not asked before; return whether there was one that was not busy."""
-        while left := self._left(part):
+        while left := self._left(request):
             shares = [replica.health.cost**-2 for replica in left]
             replica = random.choices(left, shares)[0]
-            part.tried.append(replica)
-            if replica.begin(part.lookup, arrivals.put):
-                part.running += 1
-                if len(part.tried) == 1:
-                    part.hedge_at = time.monotonic() + self._latencies[part.lookup.shard].wait
+            request.tried.append(replica)
+            if replica.begin(request.lookup, arrivals.put):
+                request.running += 1
+                if len(request.tried) == 1:
+                    request.hedge_at = time.monotonic() + self._latencies[request.lookup.shard].wait
                 return True
-            part.problem = part.problem or f"{self._options.requests} requests run"
+            request.problem = request.problem or f"{self._options.requests} requests run"
         return False
 
-    def _left(self, part: _Part) -> list[Replica]:
+    def _left(self, request: _ShardRequest) -> list[Replica]:
         """Return the replicas that can be asked and were not."""
-        shard = self._replicas[part.lookup.shard]
-        return [each for each in shard if each.has(part.lookup.version) and each not in part.tried]
+        shard = self._replicas[request.lookup.shard]
+        return [each for each in shard if each.has(request.lookup.version) and each not in request.tried]
 
-    def _absence(self, part: _Part) -> str:
+    def _absence(self, request: _ShardRequest) -> str:
         """Return why no replica of a shard can be asked."""
-        problems = [replica.health.problem for replica in self._replicas[part.lookup.shard]]
-        return next((each for each in problems if each), f"no replica holds version {part.lookup.version}")
+        problems = [replica.health.problem for replica in self._replicas[request.lookup.shard]]
+        return next((each for each in problems if each), f"no replica holds version {request.lookup.version}")
 
 
 @dataclass(eq=False)
-class _Part:
+class _ShardRequest:
     """The keys of one shard in a lookup."""
 
     lookup: Lookup
-    places: Places
+    positions: Positions
     tried: list[Replica] = field(default_factory=list)
     running: int = 0
     hedge_at: float = math.inf

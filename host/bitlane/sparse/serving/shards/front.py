@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.scoring.layers import Floats, Found, Keys
+from bitlane.sparse.scoring.layers import Floats, Keys, Known
 from bitlane.sparse.servers.connection import Identity, Record
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.serving.shards.fan_out import FanOut, FrontOptions, PartialWeights
@@ -154,14 +154,16 @@ class FrontTable:
     """
 
     def __init__(self, front: Front, version: int, values: int):
-        self._front, self.version, self._values = front, version, values
+        self._front = front
+        self.version = version
+        self._values = values
 
     @property
     def nbytes(self) -> int:
         """0: the weights are elsewhere."""
         return 0
 
-    def lookup(self, keys: Keys) -> tuple[Floats, Found]:
+    def lookup(self, keys: Keys) -> tuple[Floats, Known]:
         """Return the weights of keys and which are known, as `WeightTable.lookup`.
 
         Raises
@@ -169,10 +171,10 @@ class FrontTable:
         ShardsMissing
             A shard did not answer in time.
         """
-        found = self.lookup_partial(keys)
-        for shard, problem in found.missing.items():
+        result = self.lookup_partial(keys)
+        for shard, problem in result.missing.items():
             raise ShardsMissing(f"shard {shard} did not answer: {problem}")
-        return found.weights, found.found
+        return result.weights, result.known
 
     def lookup_partial(self, keys: Keys) -> PartialWeights:
         """Return the weights of keys as far as they came in time."""

@@ -101,7 +101,9 @@ class Health:
         self._last = time.monotonic()
 
     def _fail(self, problem: str) -> None:
-        self.is_well, self.problem, self._silent = False, problem, 0
+        self.is_well = False
+        self.problem = problem
+        self._silent = 0
         if self.pause == 0.0:
             self._until = time.monotonic() + min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE)
             self._failures = min(self._failures + 1, 16)

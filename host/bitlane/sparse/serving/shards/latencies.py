@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-RECENT = 512  # answers of a shard whose seconds are kept
+RECENT = 512  # answers of a shard whose seconds are stored
 _EVERY = 16  # answers after which the quantile is computed again
 _LEAST = 32  # answers before the first
 _BURST = 8.0  # extra requests that may have been saved up

@@ -74,7 +74,9 @@ class _Server:
     """One process after the other, each started by a thread that waits for its end."""
 
     def __init__(self, command: list[str], token: str, stop: threading.Event):
-        self._command, self._token, self._stop = command, token, stop
+        self._command = command
+        self._token = token
+        self._stop = stop
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
         self.address: str | None = None

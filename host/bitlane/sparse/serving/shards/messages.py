@@ -10,16 +10,21 @@ and `found` (uint8, 1 where the key is known). So the arrays are sent as they li
 a version with another number of weights comes. The record beside it is empty, or has an error.
 """
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.scoring.layers import Floats, Found, Keys
+from bitlane.sparse.scoring.layers import Floats, Keys, Known
 from bitlane.sparse.servers.wire import KEY_SCHEMA, array_of, flat_array, items_of, pyarrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LANE = "lookup"
 _FLOAT, _BYTE = (pyarrow.field("item", kind, nullable=False) for kind in (pyarrow.float32(), pyarrow.uint8()))
@@ -31,7 +36,7 @@ ANSWER = pyarrow.schema(
 )
 
 
-def keys_of_request(batch: Any) -> Keys:
+def keys_of_request(batch: pa.RecordBatch | None) -> Keys:
     """Return the keys of a request, uint64 [n], without a copy where they are aligned.
 
     Raises
@@ -40,8 +45,8 @@ def keys_of_request(batch: Any) -> Keys:
         The request has other columns, or is damaged.
     """
     if batch is None or not batch.schema.equals(KEY_SCHEMA):
-        found = "none" if batch is None else ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
-        raise DataError(f"a request for weights has the column key: uint64; got {found}")
+        columns = "none" if batch is None else ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
+        raise DataError(f"a request for weights has the column key: uint64; got {columns}")
     try:
         batch.validate()  # the sizes of the buffers
     except pyarrow.ArrowInvalid as error:
@@ -49,16 +54,16 @@ def keys_of_request(batch: Any) -> Keys:
     return array_of(batch, 0, np.uint64)
 
 
-def answer_batch(weights: Floats, found: Found) -> Any:
-    """Return an answer with weights [n, values] and found [n]; it shares their memory."""
+def answer_batch(weights: Floats, known: Known) -> Any:
+    """Return an answer with weights [n, values] and known [n]; it shares their memory."""
     columns = [
         _one_list(ANSWER.field(0).type, weights.reshape(-1)),
-        _one_list(ANSWER.field(1).type, found.view(np.uint8)),
+        _one_list(ANSWER.field(1).type, known.view(np.uint8)),
     ]
     return pyarrow.record_batch(columns, schema=ANSWER)
 
 
-def weights_of_answer(batch: Any, count: int, values: int) -> tuple[Floats, Found]:
+def weights_of_answer(batch: pa.RecordBatch | None, count: int, values: int) -> tuple[Floats, Known]:
     """Return the weights, float32 [count, values], and the known keys, bool [count], of an answer, without a copy.
 
     Raises
@@ -68,18 +73,18 @@ def weights_of_answer(batch: Any, count: int, values: int) -> tuple[Floats, Foun
     """
     if batch is None or not batch.schema.equals(ANSWER) or len(batch) != 1:
         raise BitlaneError("the answer has other columns than weights and found")
-    weights, found = _items(batch.column(0), np.float32), _items(batch.column(1), np.uint8)
-    if len(weights) != count * values or len(found) != count:
-        raise BitlaneError(f"the answer has {len(weights)} weights of {len(found)} keys, not {values} of {count} each")
-    return weights.reshape(count, values), found.view(np.bool_)
+    weights, known = _items(batch.column(0), np.float32), _items(batch.column(1), np.uint8)
+    if len(weights) != count * values or len(known) != count:
+        raise BitlaneError(f"the answer has {len(weights)} weights of {len(known)} keys, not {values} of {count} each")
+    return weights.reshape(count, values), known.view(np.bool_)
 
 
-def _one_list(kind: Any, items: NDArray[Any]) -> Any:
+def _one_list(kind: pa.DataType, items: NDArray[Any]) -> Any:
     offsets = pyarrow.py_buffer(np.array([0, len(items)], np.int64))
     return pyarrow.Array.from_buffers(kind, 1, [None, offsets], children=[flat_array(items, kind.value_type)])
 
 
-def _items(column: Any, dtype: Any) -> NDArray[Any]:
+def _items(column: pa.Array, dtype: DTypeLike) -> NDArray[Any]:
     offsets = items_of(column.buffers()[1], np.int64, column.offset, 2)
     child = column.values
     return items_of(child.buffers()[1], dtype, child.offset + int(offsets[0]), int(offsets[1] - offsets[0]))

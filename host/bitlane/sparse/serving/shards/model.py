@@ -41,6 +41,6 @@ class ShardedModel(FrozenModel):
     def predict_partial(self, batch: Batch) -> tuple[Floats, tuple[int, ...]]:
         """Return predictions, and the shards that did not answer in time: their keys count as unknown."""
         self._functions.check(batch)
-        found = self.weights.lookup_partial(batch.keys)
-        scores = self._scores(batch, found.weights, found.found)
-        return predictions(self.spec.loss, scores), tuple(sorted(found.missing))
+        partial = self.weights.lookup_partial(batch.keys)
+        scores = self._scores(batch, partial.weights, partial.known)
+        return predictions(self.spec.loss, scores), tuple(sorted(partial.missing))

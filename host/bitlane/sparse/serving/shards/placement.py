@@ -18,7 +18,7 @@ from bitlane.sparse.serving.shards.source import ShardedRegistry
 
 
 @dataclass(frozen=True)
-class RayPlace:
+class RayAddress:
     """Weight servers as actors of Ray.
 
     Attributes
@@ -44,7 +44,7 @@ class Placement:
     shards, replicas : int
     cache : Path, optional
         A local folder for copies of files that are not local.
-    ray : RayPlace, optional
+    ray : RayAddress, optional
         Default: processes of this machine, which this process starts.
 
     Raises
@@ -56,7 +56,7 @@ class Placement:
     shards: int
     replicas: int = 1
     cache: Path | None = None
-    ray: RayPlace | None = None
+    ray: RayAddress | None = None
 
     def __post_init__(self) -> None:
         if "://" not in self.uri:  # actors of Ray run in other folders

@@ -1,5 +1,7 @@
 """Weight servers as actors of Ray, which starts them again when they die. Requests go to them by Arrow Flight."""
 
+# Ray has no types here: its references and actors are Any.
+
 from __future__ import annotations
 
 import atexit
@@ -128,11 +130,11 @@ class RayServers:
         while not self._stop.wait(_ASK_SECONDS):
             for shard, actors in enumerate(self.actors):
                 for replica, actor in enumerate(actors):
-                    place = shard, replica
-                    if place not in asked:
-                        asked[place] = actor.address.remote()
-                    if self._ray.wait([asked[place]], timeout=0)[0]:
-                        self._addresses[shard][replica] = self._answer(asked.pop(place))
+                    key = shard, replica
+                    if key not in asked:
+                        asked[key] = actor.address.remote()
+                    if self._ray.wait([asked[key]], timeout=0)[0]:
+                        self._addresses[shard][replica] = self._answer(asked.pop(key))
 
     def _answer(self, reference: Any) -> str | None:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.scoring.layers import Floats, Found
+from bitlane.sparse.scoring.layers import Floats, Known
 from bitlane.sparse.servers.connection import Connection, ConnectionLost, DeadlineExceeded, Identity, Record
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.wire import RequestExpired, ServerBusy, VersionMissing
@@ -59,7 +59,7 @@ class Arrival:
 
     lookup: Lookup
     seconds: float
-    found: tuple[Floats, Found] | None = None
+    result: tuple[Floats, Known] | None = None
     error: BitlaneError | None = None
 
 
@@ -97,11 +97,16 @@ class Replica:
         requests: int,
         on_change: Callable[[], None],
     ):
-        self._shard, self._partition, self._find, self._identity = shard, partition, find, identity
+        self._shard = shard
+        self._partition = partition
+        self._find = find
+        self._identity = identity
         self._on_change = on_change
         self._pool = ThreadPoolExecutor(requests, f"bitlane-shard-{shard}")
         self._permits = threading.BoundedSemaphore(requests)
-        self._lock, self._wake, self._ended = threading.Lock(), threading.Event(), False
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._ended = False
         self._idle: list[Connection] = []
         self._ping = Connection("", identity, False)
         self._wanted: tuple[int, ...] = ()
@@ -150,17 +155,17 @@ class Replica:
     def _run(self, lookup: Lookup, deliver: Deliver) -> None:
         begin = time.monotonic()
         try:
-            found, error = self._exchange(lookup), None
+            result, error = self._exchange(lookup), None
         except BitlaneError as reason:
-            found, error = None, reason
+            result, error = None, reason
         except Exception as reason:  # the front must hear of it
-            found, error = None, BitlaneError(f"{type(reason).__name__}: {reason}")
+            result, error = None, BitlaneError(f"{type(reason).__name__}: {reason}")
         seconds = time.monotonic() - begin
         self._note(lookup, seconds, error)
         self._permits.release()
-        deliver(Arrival(lookup, seconds, found, error))
+        deliver(Arrival(lookup, seconds, result, error))
 
-    def _exchange(self, lookup: Lookup) -> tuple[Floats, Found]:
+    def _exchange(self, lookup: Lookup) -> tuple[Floats, Known]:
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
@@ -170,7 +175,7 @@ class Replica:
                 self._drop_idle()
         return self._ask(Connection(self._address(), self._identity, False), lookup)
 
-    def _ask(self, connection: Connection, lookup: Lookup) -> tuple[Floats, Found]:
+    def _ask(self, connection: Connection, lookup: Lookup) -> tuple[Floats, Known]:
         try:
             if not connection.is_open:
                 connection.hello(lookup.until)
@@ -184,10 +189,10 @@ class Replica:
         finally:
             connection.until = math.inf
             with self._lock:
-                kept = connection.is_open and not self._ended
-                if kept:
+                is_reusable = connection.is_open and not self._ended
+                if is_reusable:
                     self._idle.append(connection)
-            if not kept:
+            if not is_reusable:
                 connection.close()
 
     def _note(self, lookup: Lookup, seconds: float, error: BitlaneError | None) -> None:
@@ -239,7 +244,7 @@ class Replica:
             self._ping.close()
             self._drop_idle()
             self._ping.address = address
-            self._check_place(self._ping.hello(until))
+            self._check_shard(self._ping.hello(until))
             self._loads.clear()  # it may be another process
         wanted = self._wanted
         state = self._ping.action("status", {"using": wanted}, until)
@@ -258,14 +263,14 @@ class Replica:
             self._loads.pop(version, None)
         self.health.pong()
 
-    def _check_place(self, state: Record) -> None:
-        found = state.get("shard"), state.get("shards"), state.get("virtual_shards")
-        wanted = self._shard, self._partition.servers, self._partition.virtual_shards
-        if found != wanted:
+    def _check_shard(self, state: Record) -> None:
+        reported = state.get("shard"), state.get("shards"), state.get("virtual_shards")
+        expected = self._shard, self._partition.servers, self._partition.virtual_shards
+        if reported != expected:
             self._ping.close()
             raise DataError(
-                f"{self._ping.address} serves shard {found[0]} of {found[1]} with {found[2]} virtual shards; "
-                f"it was given as shard {wanted[0]} of {wanted[1]} with {wanted[2]}"
+                f"{self._ping.address} serves shard {reported[0]} of {reported[1]} with {reported[2]} virtual shards; "
+                f"it was given as shard {expected[0]} of {expected[1]} with {expected[2]}"
             )
 
     def _address(self) -> str:

@@ -1,11 +1,13 @@
 """A weight server: one shard of a model behind Arrow Flight."""
 
+# pyarrow has no types: mypy takes its classes as Any.
+
 from __future__ import annotations
 
 import os
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers import wire
@@ -14,6 +16,9 @@ from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.wire import RequestExpired
 from bitlane.sparse.serving.shards.messages import ANSWER, LANE, answer_batch, keys_of_request
 from bitlane.sparse.serving.shards.versions import HeldVersions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LONGEST = 3600.0  # seconds that a request may ask for
 
@@ -31,7 +36,7 @@ class WeightService(LaneService):
         How keys are spread over the shards.
     host : str, default="127.0.0.1"
     port : int, default=0
-        0: any free one; `port` tells which.
+        0: any free one; `port` is the one chosen.
     token, tls
         As of `LaneService`.
     limit : int, default=64
@@ -57,7 +62,7 @@ class WeightService(LaneService):
     ):
         # Requests may come as soon as the base class is made.
         self._versions, self._limit = versions, RequestLimit(limit)
-        self._place = {"shard": shard, "shards": partition.servers, "virtual_shards": partition.virtual_shards}
+        self._identity = {"shard": shard, "shards": partition.servers, "virtual_shards": partition.virtual_shards}
         self._running = threading.BoundedSemaphore(os.cpu_count() or 1)
         super().__init__(host, port, (LANE,), ("hello", "status", "load"), token=token, tls=tls)
 
@@ -65,7 +70,7 @@ class WeightService(LaneService):
     def _answer_schema(self, lane: str) -> Any:
         return ANSWER
 
-    def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
+    def _answer(self, lane: str, batch: pa.RecordBatch, request: Record, opening: Record) -> tuple[Any, Record]:
         until = time.monotonic() + min(_number(request, "seconds"), _LONGEST)
         version = int(_number(request, "version"))
         with self._limit.admitted():
@@ -76,10 +81,10 @@ class WeightService(LaneService):
             try:
                 if time.monotonic() >= until:
                     raise RequestExpired("the deadline of the request is over")
-                weights, found = table.lookup(keys)
+                weights, known = table.lookup(keys)
             finally:
                 self._running.release()
-        return answer_batch(weights, found), {}
+        return answer_batch(weights, known), {}
 
     # --- actions
     def _hello(self, request: Record) -> Record:
@@ -90,7 +95,7 @@ class WeightService(LaneService):
     def _status(self, request: Record) -> Record:
         self._versions.touch(request.get("using", ()))
         return {
-            **self._place,
+            **self._identity,
             **self._versions.state(),
             "pid": os.getpid(),
             "waiting": self._limit.count,
@@ -103,7 +108,7 @@ class WeightService(LaneService):
 
 
 def _number(request: Record, name: str) -> float:
-    found = request.get(name)
-    if isinstance(found, bool) or not isinstance(found, int | float) or found != found:
-        raise DataError(f"{name} must be a number; got {found!r}")
-    return found
+    number = request.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
+        raise DataError(f"{name} must be a number; got {number!r}")
+    return number

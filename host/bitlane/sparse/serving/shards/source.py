@@ -77,9 +77,11 @@ class RegistryShard:
 
     def _own(self, change: ShardChange) -> ShardChange:
         """Return the rows of this server's keys."""
-        return ShardChange(self._part(change.rows), None if change.deleted is None else self._part(change.deleted))
+        return ShardChange(
+            self._own_rows(change.rows), None if change.deleted is None else self._own_rows(change.deleted)
+        )
 
-    def _part(self, table: FrozenTable) -> FrozenTable:
+    def _own_rows(self, table: FrozenTable) -> FrozenTable:
         count = sum(int(np.count_nonzero(self._mine(keys))) for keys, _ in table.items())
         return table if count == len(table) else freeze(self._chunks(table), count, table.width, table.codebook)
 

@@ -22,7 +22,7 @@ LoadTable = Callable[[int], WeightTable]
 class HeldVersions:
     """The tables of one shard by version. For several threads.
 
-    Loading another version than the two that are kept drops the one of these that was not in use for longest.
+    Loading another version than the two that are held drops the one of these that was not in use for longest.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class HeldVersions:
     def load(self, version: int) -> None:
         """Load a version in a thread, unless it is held, after those that are being loaded.
 
-        Two wait at most: a third one takes the place of the first.
+        Two wait at most: a third one replaces the first.
         """
         with self._lock:
             if version in self._tables or version in self._loading:
