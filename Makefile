@@ -58,11 +58,12 @@ reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micr
 formal: $(STAMP) ## prove stream and AXI protocols and data order by induction
 	$(BIN)/python -m bitlane_verify.formal
 
-lint: $(STAMP) ## style, types and import rules
+lint: $(STAMP) ## style, types, import rules, and words with one meaning
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/names.py
 
 bench: $(STAMP) ## cycles against bounds, time to the 32-bit loss, staleness, simulation speed, levels, encoding
 	@date -u +'measured %Y-%m-%d'

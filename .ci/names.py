@@ -16,9 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("host", "hw", "sim", "studies", "verify")
 MAX_KINDS = 4
-# Words as general as what they name, and classes that mirror each other in different packages.
-ALLOWED_WORDS = frozenset[str]()
-ALLOWED_CLASSES = frozenset[str]()
+# Words with one meaning that many types have: a model, the bits of a value or of values.
+ALLOWED_WORDS = frozenset({"bits", "model", "rows", "settings", "source", "table"})
 
 KINDS = {
     "number": {"int", "float", "complex", "integer", "floating", "number", "Number", "Value", "Signal"},
@@ -54,7 +53,7 @@ def several_classes(trees: Trees) -> Iterator[str]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 modules[node.name].append(module)
     for name, definitions in sorted(modules.items()):
-        if len(definitions) > 1 and name not in ALLOWED_CLASSES:
+        if len(definitions) > 1:
             yield f"class {name}: {', '.join(definitions)}"
 
 

@@ -229,11 +229,11 @@ def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, w
     return work / LIBRARY
 
 
-def content_hash(chunks: list[bytes]) -> str:
-    """Return a name that depends on every chunk."""
+def content_hash(contents: list[bytes]) -> str:
+    """Return a name that depends on every content."""
     hasher = hashlib.sha256()
-    for chunk in chunks:
-        hasher.update(len(chunk).to_bytes(8, "little") + chunk)
+    for content in contents:
+        hasher.update(len(content).to_bytes(8, "little") + content)
     return hasher.hexdigest()[:20]
 
 

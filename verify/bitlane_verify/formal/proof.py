@@ -26,7 +26,7 @@ class Proof:
         Name of the proof.
     shows : str
         The properties, in one line.
-    block : callable
+    make_block : callable
         Creates the block.
     properties : callable
         Adds the assumptions, assertions and covers to a harness that contains the block.
@@ -40,7 +40,7 @@ class Proof:
 
     name: str
     shows: str
-    block: Callable[[], Any]
+    make_block: Callable[[], Any]
     properties: Callable[[ProofHarness], None]
     covers: int
     depth: int = 2
@@ -54,7 +54,7 @@ class Proof:
         ValueError
             The proof has no cover, so that nothing shows that its assumptions can be satisfied.
         """
-        harness = ProofHarness(self.block(), self.powered_up)
+        harness = ProofHarness(self.make_block(), self.powered_up)
         self.properties(harness)
         if not harness.covers:
             raise ValueError(f"proof {self.name!r} has no cover; add one, so that the proof is not vacuous")

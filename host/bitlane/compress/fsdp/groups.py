@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # not in every version of torch that the other compressors su
 
 
 @dataclass(frozen=True)
-class ParameterShard:
+class LocalShard:
     """The shard of a parameter on this rank.
 
     Attributes
@@ -60,7 +60,7 @@ class ParameterGroup:
         self.device = device
         self.mesh: DeviceMesh = parameters[0].sharded_param.device_mesh
         self._shards = [
-            ParameterShard(tuple(each.sharded_param.to_local().shape), each.padded_sharded_param_size.numel())
+            LocalShard(tuple(each.sharded_param.to_local().shape), each.padded_sharded_param_size.numel())
             for each in parameters
         ]
         self.layout: Layout = layout_of_shapes(each.shape for each in self._shards if prod(each.shape))
