@@ -22,11 +22,11 @@ class CommandProcess:
     ----------
     arguments : sequence of str
         Of ``bitlane``.
-    log : Path
+    log_path : Path
     """
 
-    def __init__(self, arguments: Sequence[str], log: Path):
-        self._name, self._log = " ".join(arguments[:2]), log
+    def __init__(self, arguments: Sequence[str], log_path: Path):
+        self._name, self._log = " ".join(arguments[:2]), log_path
         self.start(arguments)
 
     def start(self, arguments: Sequence[str]) -> None:

@@ -134,21 +134,21 @@ def study(name: str, epochs: int, start: int, say: Callable[[str], object]) -> l
     """
     train, test = train_and_test(name)
     say(f"{name}: {train.rows:,} rows to train on, {test.rows:,} held out, {len(np.unique(train.keys)):,} keys")
-    found = []
+    qualities = []
     for kind in KINDS:
         if kind == NETWORK and find_spec("torch") is None:
             say(f"{kind.upper()} is left out: it needs torch")
             continue
         say(f"training {kind.upper()}")
-        found.append(train_ours(kind, train, test, epochs, start))
+        qualities.append(train_ours(kind, train, test, epochs, start))
     say("training scikit-learn's LogisticRegression")
-    return [*found, train_sklearn(train, test, start)]
+    return [*qualities, train_sklearn(train, test, start)]
 
 
-def report(name: str, epochs: int, found: Sequence[ModelQuality]) -> str:
+def report(name: str, epochs: int, qualities: Sequence[ModelQuality]) -> str:
     """Return the measurements of a data set as a table."""
     cells = [[f"{data.data_name([name])}, {epochs} epochs", "settings", "AUC", "log loss", "seconds"]]
-    for each in found:
+    for each in qualities:
         quality = each.quality
         assert quality.auc is not None and quality.log_loss is not None
         cells.append([each.name, each.settings, f"{quality.auc:.4f}", f"{quality.log_loss:.4f}", f"{each.seconds:.1f}"])

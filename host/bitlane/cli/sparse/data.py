@@ -178,8 +178,8 @@ def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -
     rows = source.epoch_rows
     name = data_name(settings["paths"])
     if fraction is not None:
-        held_out: Source = RowSplit(source, fraction, held_out=True, options=source.options)
-        train = RowSplit(source, fraction, held_out=False, options=replace(source.options, **order))
+        held_out: Source = RowSplit(source, fraction, is_test=True, options=source.options)
+        train = RowSplit(source, fraction, is_test=False, options=replace(source.options, **order))
         return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_split(settings)
     return TrainingData(source, test, settings, name, rows)
@@ -228,7 +228,7 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
 
     source = open_files(settings, paths, labelled=labelled)
     if fraction is not None:
-        return RowSplit(source, fraction, held_out=True, options=source.options)
+        return RowSplit(source, fraction, is_test=True, options=source.options)
     return test_split({**settings, "paths": paths}) or source
 
 

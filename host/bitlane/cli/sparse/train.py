@@ -117,7 +117,7 @@ def _run(arguments: argparse.Namespace) -> None:
                 require_extra("matplotlib", "plotting (--out)")
             settings = _new_settings(arguments)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
-        opened = data.open_training(settings["data"], run.progress.source if run is not None else None)
+        opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
         result, model, workers = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None
         if run is not None:

@@ -254,7 +254,7 @@ class RayTrainer:
             servers.checkpoint()
             self._book.saved_rows = merger.rows
 
-    def _window(self, epoch: int, scores: Scores, table: tuple[int, int, int], workers: Workers) -> None:
+    def _window(self, epoch: int, scores: Scores, table_size: tuple[int, int, int], workers: Workers) -> None:
         self._book.tick()
         now, reading = time.perf_counter(), workers.counts.reading
         window = self._book.record_window(
@@ -262,7 +262,7 @@ class RayTrainer:
             scores,
             seconds=now - self._window_mark,
             waited=(reading - self._reading) / self.options.worker.workers,
-            table=table,
+            table_size=table_size,
         )
         self._window_mark, self._reading = now, reading
         if self._book.asks_to_stop(window):

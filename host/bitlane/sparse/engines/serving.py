@@ -31,13 +31,13 @@ class ServingFile:
 
     Parameters
     ----------
-    run : Path
+    folder : Path
         The folder of the training.
     access : Access
     """
 
-    def __init__(self, run: Path, access: Access):
-        self._folder, self._access = run / SERVERS, access
+    def __init__(self, folder: Path, access: Access):
+        self._folder, self._access = folder / SERVERS, access
         self._written: Record = {}
 
     def update(self, record: Record) -> None:
@@ -79,12 +79,12 @@ class ServerStatus:
     servers: list[Record] = field(default_factory=list)
 
 
-def status_of_run(run: Path) -> ServerStatus:
+def status_of_run(folder: Path) -> ServerStatus:
     """Return the status of the servers of a training.
 
     Parameters
     ----------
-    run : Path
+    folder : Path
         Its folder.
 
     Raises
@@ -94,18 +94,18 @@ def status_of_run(run: Path) -> ServerStatus:
     BitlaneError
         The servers run, and do not answer.
     """
-    folders = shard_folders(run)
+    folders = shard_folders(folder)
     if not folders:
-        raise DataError(f"{run} has no servers: give the run folder of a training with --engine ray, or HOST:PORT")
+        raise DataError(f"{folder} has no servers: give the run folder of a training with --engine ray, or HOST:PORT")
     try:
-        serving = json.loads((run / SERVERS / _FILE).read_text(encoding="utf-8"))
+        serving = json.loads((folder / SERVERS / _FILE).read_text(encoding="utf-8"))
         addresses = [str(each["address"]) for each in serving["servers"]]
     except FileNotFoundError:
         return ServerStatus(False, [_last_checkpoint(folder) for folder in folders])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{run / SERVERS / _FILE} is damaged ({type(error).__name__})") from error
+        raise DataError(f"{folder / SERVERS / _FILE} is damaged ({type(error).__name__})") from error
     try:
-        return status_at(addresses, token=_text(run, _TOKEN), certificates=_text(run, _AUTHORITIES))
+        return status_at(addresses, token=_text(folder, _TOKEN), certificates=_text(folder, _AUTHORITIES))
     except (ConnectionLost, DeadlineExceeded):
         if _is_alive(serving):
             raise
@@ -156,8 +156,8 @@ def _write_secret(path: Path, text: str) -> None:
         file.write(text + "\n")
 
 
-def _text(run: Path, name: str) -> str | None:
+def _text(folder: Path, name: str) -> str | None:
     try:
-        return (run / SERVERS / name).read_text(encoding="utf-8").strip()
+        return (folder / SERVERS / name).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None

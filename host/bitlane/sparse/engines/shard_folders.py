@@ -17,14 +17,14 @@ SERVERS = "servers"
 _NEW, _OLD = ".servers-new", ".servers-old"
 
 
-def shard_folders(run: Path) -> list[Path]:
+def shard_folders(folder: Path) -> list[Path]:
     """Return the folders of the shards of a training, in the order of the servers; empty before there are any."""
-    _restore(run)
-    folders = [path for path in (run / SERVERS).glob("shard-*") if path.name.partition("-")[2].isdecimal()]
+    _restore(folder)
+    folders = [path for path in (folder / SERVERS).glob("shard-*") if path.name.partition("-")[2].isdecimal()]
     return sorted(folders, key=lambda path: int(path.name.partition("-")[2]))
 
 
-def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
+def prepare_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
     """Return the folders of the shards for a number of servers.
 
     They are made for a new training. Those of another number of servers are moved, see `reshard`: the new folders
@@ -32,7 +32,7 @@ def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
 
     Parameters
     ----------
-    run : Path
+    folder : Path
         The folder of the training.
     spec : ModelSpec
     servers : int
@@ -44,14 +44,14 @@ def prepare_shards(run: Path, spec: ModelSpec, servers: int) -> list[Path]:
     BitlaneError
         They cannot be written.
     """
-    folders = shard_folders(run)
+    folders = shard_folders(folder)
     if len(folders) == servers:
         return folders
     if folders:
-        _replace(run, lambda new: reshard(folders, _names(new, servers)))
+        _replace(folder, lambda new: reshard(folders, _names(new, servers)))
     else:
-        _replace(run, lambda new: _create(_names(new, servers), spec))
-    return shard_folders(run)
+        _replace(folder, lambda new: _create(_names(new, servers), spec))
+    return shard_folders(folder)
 
 
 def _names(folder: Path, servers: int) -> list[Path]:
@@ -63,9 +63,9 @@ def _create(folders: list[Path], spec: ModelSpec) -> None:
         create_shard(folder, spec, server, len(folders))
 
 
-def _replace(run: Path, write: Callable[[Path], None]) -> None:
+def _replace(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, which then takes the place of RUN/servers."""
-    new, old, current = run / _NEW, run / _OLD, run / SERVERS
+    new, old, current = folder / _NEW, folder / _OLD, folder / SERVERS
     try:
         shutil.rmtree(new, ignore_errors=True)  # what a killed process has left
         new.mkdir()
@@ -73,7 +73,7 @@ def _replace(run: Path, write: Callable[[Path], None]) -> None:
         if current.exists():
             os.rename(current, old)
         os.rename(new, current)
-        sync_entries(run)
+        sync_entries(folder)
         shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise BitlaneError(f"{current} cannot be written: {error.strerror or error}") from error
@@ -81,8 +81,8 @@ def _replace(run: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _restore(run: Path) -> None:
+def _restore(folder: Path) -> None:
     """Undo a replacement that a kill has cut in two."""
-    if (run / _OLD).exists() and not (run / SERVERS).exists():
-        os.rename(run / _OLD, run / SERVERS)
-    shutil.rmtree(run / _OLD, ignore_errors=True)
+    if (folder / _OLD).exists() and not (folder / SERVERS).exists():
+        os.rename(folder / _OLD, folder / SERVERS)
+    shutil.rmtree(folder / _OLD, ignore_errors=True)

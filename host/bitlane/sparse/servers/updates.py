@@ -114,10 +114,10 @@ def begin_payload(workers: int, staleness: int, clock: int) -> NDArray[np.uint8]
     return np.frombuffer(text.encode(), np.uint8)
 
 
-def apply_steps(steps: Iterable[WorkerStep], parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
+def apply_steps(due: Iterable[WorkerStep], parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
     """Take the steps of workers, one after the other."""
     table = parameters.table
-    for step in steps:
+    for step in due:
         if step.stamp > table.clock:
             table.tick(step.stamp)
         keys, gradients = step.rows(parameters.layout.values)

@@ -103,7 +103,7 @@ class Bookkeeper:
 
     # --- events
     def record_window(
-        self, epoch: int, scores: Scores, *, seconds: float, waited: float, table: tuple[int, int, int]
+        self, epoch: int, scores: Scores, *, seconds: float, waited: float, table_size: tuple[int, int, int]
     ) -> Window:
         """Log a window of progressive validation and return it.
 
@@ -116,10 +116,10 @@ class Bookkeeper:
             Time of the window.
         waited : float
             Of it, spent on waiting for the reader.
-        table : (int, int, int)
-            Keys, bytes of memory and bytes of data; see `table_size`.
+        table_size : (int, int, int)
+            Keys, bytes of memory and bytes of data; see `learner.table_size`.
         """
-        seconds, (keys, memory, data) = max(seconds, 1e-9), table
+        seconds, (keys, memory, data) = max(seconds, 1e-9), table_size
         window = Window(
             epoch=epoch,
             rows_done=self.progress.rows_done,

@@ -30,6 +30,7 @@ from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoin
 
 MODEL = "model"
 FORMAT = 1
+_OFFSET = "source"  # its name in progress.json
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
 
 
@@ -51,7 +52,7 @@ class TrainingProgress:
         Time of the window that has begun, and how much of it the training waited for the reader.
     log_bytes : int
         Size of the log.
-    source : dict
+    offset : dict
         Offset of a stream; empty for other sources: plain JSON.
     scores, labels : float32 [rows]
         Of the window that has begun.
@@ -64,23 +65,23 @@ class TrainingProgress:
     window_seconds: float = 0.0
     window_waiting: float = 0.0
     log_bytes: int = 0
-    source: dict[str, Any] = field(default_factory=dict)
+    offset: dict[str, Any] = field(default_factory=dict)
     scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     labels: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
-def latest(run: Path) -> Path | None:
+def latest(folder: Path) -> Path | None:
     """Return the last complete checkpoint of a run folder, or None."""
-    complete = checkpoints_of(run)
+    complete = checkpoints_of(folder)
     return complete[-1] if complete else None
 
 
-def save(run: Path, progress: TrainingProgress, save_model: Callable[[Path], object]) -> Path:
+def save(folder: Path, progress: TrainingProgress, save_model: Callable[[Path], object]) -> Path:
     """Write the next checkpoint of a run folder, then remove the earlier ones.
 
     Parameters
     ----------
-    run : Path
+    folder : Path
     progress : TrainingProgress
     save_model : callable
         Writes the model to the empty folder that it is given.
@@ -95,13 +96,13 @@ def save(run: Path, progress: TrainingProgress, save_model: Callable[[Path], obj
     BitlaneError
         The disk is full, or fails. Earlier checkpoints are as they were, and nothing of the new one is left.
     """
-    earlier = checkpoints_of(run)
-    path, unfinished = checkpoint_after(run, earlier), run / PART
+    earlier = checkpoints_of(folder)
+    path, unfinished = checkpoint_after(folder, earlier), folder / PART
     with _clear_errors(path, earlier[-1] if earlier else None), atomic_folder(path, unfinished):
         (unfinished / MODEL).mkdir()
         save_model(unfinished / MODEL)
         _write_progress(unfinished, progress)
-    _link(run, path)
+    _link(folder, path)
     for old in earlier:
         shutil.rmtree(old, ignore_errors=True)
     return path
@@ -118,6 +119,7 @@ def load(path: Path) -> TrainingProgress:
     try:
         content = json.loads((path / "progress.json").read_text(encoding="utf-8"))
         version = content.pop("format")
+        content["offset"] = content.pop(_OFFSET, {})
         if version == FORMAT:
             with np.load(path / "window.npz", allow_pickle=False) as arrays:
                 return TrainingProgress(**content, scores=arrays["scores"], labels=arrays["labels"])
@@ -129,6 +131,7 @@ def load(path: Path) -> TrainingProgress:
 def _write_progress(folder: Path, progress: TrainingProgress) -> None:
     np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
     content = {name: value for name, value in asdict(progress).items() if name not in ("scores", "labels")}
+    content = {_OFFSET if name == "offset" else name: value for name, value in content.items()}
     text = json.dumps({"format": FORMAT, **plain(content)}, indent=1, allow_nan=False)
     (folder / "progress.json").write_text(text + "\n", encoding="utf-8")
 
@@ -142,12 +145,12 @@ def _clear_errors(path: Path, last: Path | None) -> Iterator[None]:
         raise BitlaneError(f"{path} cannot be written: {error.strerror or error}; {remaining}") from error
 
 
-def _link(run: Path, checkpoint: Path) -> None:
+def _link(folder: Path, checkpoint: Path) -> None:
     """Let the link RUN/model name the model of a checkpoint; file systems without links do without."""
-    unfinished = run / ".model-unfinished"
+    unfinished = folder / ".model-part"
     try:
         unfinished.unlink(missing_ok=True)
         unfinished.symlink_to(Path(checkpoint.name) / MODEL)
-        os.replace(unfinished, run / MODEL)
+        os.replace(unfinished, folder / MODEL)
     except OSError:
         unfinished.unlink(missing_ok=True)

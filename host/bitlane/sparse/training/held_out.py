@@ -48,8 +48,8 @@ class RowSplit:
         Its order is the same in every epoch: it does not shuffle.
     fraction : float
         Of the rows, held out.
-    held_out : bool
-        Which of both this is.
+    is_test : bool
+        Whether these are the rows that are held out.
     options : ReadOptions, optional
         Its `batch_rows`, `shuffle_rows` and `seed` say how the rows of this split are arranged.
 
@@ -59,10 +59,10 @@ class RowSplit:
         The fraction is not between 0 and 1.
     """
 
-    def __init__(self, source: Source, fraction: float, *, held_out: bool, options: ReadOptions | None = None):
+    def __init__(self, source: Source, fraction: float, *, is_test: bool, options: ReadOptions | None = None):
         if not 0.0 < fraction < 1.0:
             raise DataError(f"a test fraction of {fraction:g} is not between 0 and 1, for example 0.1")
-        self.source, self.fraction, self.held_out = source, fraction, held_out
+        self.source, self.fraction, self.is_test = source, fraction, is_test
         self.options = options or ReadOptions()
 
     def batches(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
@@ -83,7 +83,7 @@ class RowSplit:
     def _mine(self, first: int, rows: int) -> NDArray[np.int64]:
         """Indices of this split's rows among `rows` rows from the row `first` on."""
         numbers = np.arange(first, first + rows)
-        return np.flatnonzero(is_held_out(numbers, self.fraction) == self.held_out)
+        return np.flatnonzero(is_held_out(numbers, self.fraction) == self.is_test)
 
     def _row_after(self, start: int) -> int:
         """Return the number of the row that has `start` rows of this split before it."""

@@ -85,7 +85,7 @@ class Trainer:
         The statistics of the latter begin again in each epoch.
     source : Source
         Yields the rows of an epoch in an order that depends on the epoch only. Or a stream, which has an `offset`: its
-        batches are not cut, and a resumed training needs a stream that begins with the offset in `progress.source`.
+        batches are not cut, and a resumed training needs a stream that begins with the offset in `progress.offset`.
     options : SparseTrainingOptions
     run : RunFolder, optional
         Folder of the log and the checkpoints. If it is resumed, `model` must be the one of its last checkpoint.
@@ -238,7 +238,7 @@ class Trainer:
             with stopping.interruptible():
                 piece = next(feed, None)
             if piece is not None and self._stream:
-                self.progress.source = self._stream.offset.as_json()
+                self.progress.offset = self._stream.offset.as_json()
             return piece
         except KeyboardInterrupt:
             return None
@@ -267,7 +267,7 @@ class Trainer:
             self._scores,
             seconds=progress.window_seconds,
             waited=progress.window_waiting,
-            table=table_size(self.model),
+            table_size=table_size(self.model),
         )
         self._waited += progress.window_waiting
         self._worked += progress.window_seconds

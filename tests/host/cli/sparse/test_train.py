@@ -191,7 +191,7 @@ def test_a_folder_is_followed(here: Path, trains: Callable[..., str], monkeypatc
     segment(0)
     arguments = ["log", "--follow", "--window-rows", "1000", "--out", "run"]
     with monkeypatch.context() as patch:
-        patch.setattr("bitlane.sparse.training.loop.describe", lambda window: come(window) or "")
+        patch.setattr("bitlane.sparse.training.bookkeeping.describe", lambda window: come(window) or "")
         assert main(["sparse", "train", *arguments]) == 130
         assert [line["rows_done"] for line in read_log("run") if line["kind"] == "window"] == [1000, 2000, 3000]
         segment(3)

@@ -64,7 +64,7 @@ def test_the_share_is_the_fraction(fraction: float) -> None:
 def test_two_parts_are_all_rows(seed: int, shuffle: int) -> None:
     options = ReadOptions(batch_rows=30, shuffle_rows=shuffle, seed=seed)
     source = rows_source()
-    test, train = RowSplit(source, 0.2, held_out=True), RowSplit(source, 0.2, held_out=False, options=options)
+    test, train = RowSplit(source, 0.2, is_test=True), RowSplit(source, 0.2, is_test=False, options=options)
     held = np.flatnonzero(is_held_out(np.arange(ROWS), 0.2)).tolist()
     assert numbers(test) == numbers(test, epoch=3) == held
     for epoch in range(2):
@@ -77,14 +77,14 @@ def test_two_parts_are_all_rows(seed: int, shuffle: int) -> None:
 def test_a_part_begins_at_any_of_its_rows(seed: int, shuffle: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "_SCAN", 100)
     options = ReadOptions(batch_rows=30, shuffle_rows=shuffle, seed=seed)
-    part = RowSplit(rows_source(), 0.2, held_out=False, options=options)
+    part = RowSplit(rows_source(), 0.2, is_test=False, options=options)
     whole = numbers(part, 1)
     for start in (0, 1, 63, 64, 65, 200, len(whole) - 1, len(whole)):
         assert numbers(part, 1, start) == whole[start:]
 
 
 def test_batches_are_cut_where_a_whole_epoch_is_cut(seed: int) -> None:
-    part = RowSplit(rows_source(), 0.2, held_out=False, options=ReadOptions(batch_rows=30))
+    part = RowSplit(rows_source(), 0.2, is_test=False, options=ReadOptions(batch_rows=30))
     sizes = [batch.rows for batch in part.batches(0, 40)]
     assert sizes[0] == 20
     assert set(sizes[1:-1]) == {30}
@@ -93,7 +93,7 @@ def test_batches_are_cut_where_a_whole_epoch_is_cut(seed: int) -> None:
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 7.0, math.nan])
 def test_bad_fractions(fraction: float) -> None:
     with pytest.raises(DataError, match="is not between 0 and 1"):
-        RowSplit(rows_source(), fraction, held_out=True)
+        RowSplit(rows_source(), fraction, is_test=True)
 
 
 def test_closing_ends_the_threads_and_errors_arrive() -> None:
@@ -103,7 +103,7 @@ def test_closing_ends_the_threads_and_errors_arrive() -> None:
             raise BitlaneError("row 501: no label")
 
     before = set(threading.enumerate())
-    part = RowSplit(Failing(numbered(), 10, ordered=True), 0.2, held_out=False, options=ReadOptions(batch_rows=10))
+    part = RowSplit(Failing(numbered(), 10, ordered=True), 0.2, is_test=False, options=ReadOptions(batch_rows=10))
     batches = part.batches(0)
     next(batches)
     batches.close()

@@ -135,7 +135,7 @@ def test_a_stream_goes_on_at_its_offset(seed: int, tmp_path: Path, stop: int) ->
     def follow(name: str, before: Callable[[int], object] | None = None) -> None:
         with begin(tmp_path / name) as run:
             model = TinyModel.load(run.model) if run.model else TinyModel()
-            stream = RowsStream(rows, 40, run.progress.source.get("row", 0), before)
+            stream = RowsStream(rows, 40, run.progress.offset.get("row", 0), before)
             Trainer(model, stream, SparseTrainingOptions(window_rows=100, checkpoint_rows=50), run=run).run()
             assert set(model.pieces) <= {40, 10}
 
