@@ -1,7 +1,7 @@
 """The actors of a training: a server for each shard, and workers. Each has a process of its own.
 
-Ray starts a server anew when its process dies: it comes back from its checkpoint and its log, at another port, and the
-workers ask it for that. A worker is made again by the driver, and goes on behind its last step.
+Ray restarts a server when its process dies: it recovers from its checkpoint and its log, at another port, which the
+workers ask for. The driver recreates a worker, which resumes after its last step.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
 from bitlane.support.optional import require_extra
 
-DEADLINE = 120.0  # seconds that a request may take: as long as a process that died needs to come back
-_ADDRESS_SECONDS = 60.0  # for a server that comes back: a new process, the checkpoint and the log
+DEADLINE = 120.0  # seconds that a request may take: as long as a process needs to restart
+_ADDRESS_SECONDS = 60.0  # for a server that restarts: a new process, the checkpoint and the log
 _LOCKED_SECONDS, _PAUSE = 30.0, 0.1
 
 Floats = NDArray[np.float32]
@@ -92,7 +92,7 @@ class ShardActor:
 
     def stop(self) -> None:
         """Write a checkpoint, take no more requests, and release the folder."""
-        self.report()  # a server that has just come back has to read its log first
+        self.report()  # a server that has just restarted has to read its log first
         assert self._shard is not None and self._service is not None
         self._stop.set()
         self._service.refuse()
@@ -151,7 +151,7 @@ class WorkerTask:
     spec : ModelSpec
     options : WorkerOptions
     open_source : callable
-        From the index of a worker and the offset to go on with, to its share of the rows.
+        From the index of a worker and the offset to resume at, to its share of the rows.
     access : Access
     version : str
         Of the driver's bitlane.
@@ -233,7 +233,7 @@ class WorkerActor:
 
 
 def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:
-    """Connect to the servers; one that is away is waited for.
+    """Connect to the servers; wait for one that restarts.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def address_of(shard: Any, server: int) -> str:
     Raises
     ------
     ConnectionLost
-        It is away; it may come back.
+        It does not run; it may restart.
     BitlaneError
         It cannot serve its shard.
     """

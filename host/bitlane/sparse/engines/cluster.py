@@ -104,7 +104,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _answering(address: str) -> str:
-    """Return the address, if somebody listens there: Ray itself would try for minutes."""
+    """Return the address, if a process listens there: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise DataError(f"{address!r} is no HOST:PORT of a Ray cluster, for example 10.0.0.1:6379")

@@ -75,7 +75,7 @@ class RayOptions:
     tls : dict, optional
         The PEM files of `access.TLS_FILES`, for a cluster.
     publish : PublishOptions, optional
-        Where versions are published while the training goes on, and at its end.
+        Where versions are published during the training, and at its end.
     """
 
     worker: WorkerOptions
@@ -115,11 +115,11 @@ class RayTrainer:
     ----------
     spec : ModelSpec
     open_source : callable
-        From the index of a worker and the offset to go on with, to the worker's share of the rows. It is sent to the
+        From the index of a worker and the offset to resume at, to the worker's share of the rows. It is sent to the
         workers' processes, so it must be possible to pickle it.
     options : RayOptions
     run : RunFolder, optional
-        Folder of the log, the shards and the model. A training that is resumed goes on with the shards. Default: a
+        Folder of the log, the shards and the model. A resumed training uses its shards. Default: a
         temporary one.
     on_window : callables
         As of `bitlane.sparse.training.loop.Trainer`.
@@ -174,7 +174,7 @@ class RayTrainer:
     def _train(
         self, ray: Cluster, folders: Sequence[Path], access: Access, stopping: Stopping, serving: ServingFile
     ) -> WorkerCounts:
-        """Start the servers and the workers, and look after them until the last worker has ended."""
+        """Start the servers and the workers, and supervise them until the last worker has ended."""
         options, progress = self.options.worker, self._progress
         share = ray.share(len(folders) + options.workers)
         servers = Servers(ray, folders, access, share)

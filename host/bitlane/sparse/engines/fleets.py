@@ -1,4 +1,4 @@
-"""The servers and the workers of a training, as its driver sees them: started, asked, made again, stopped."""
+"""The servers and the workers of a training, as its driver sees them: started, polled, recreated, stopped."""
 
 from __future__ import annotations
 

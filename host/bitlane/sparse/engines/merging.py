@@ -11,8 +11,8 @@ from bitlane.sparse.training.windows import Loss, Scores
 class ScoreMerger:
     """Puts the scores of workers together.
 
-    A worker that is made again learns the minibatches anew whose steps its servers did not get; their scores count
-    once. Scores that nobody took from a worker that died are missing in the windows; the model has these rows.
+    A recreated worker learns the minibatches again whose steps its servers did not get; their scores count once. The
+    windows lack scores that were not collected from a worker before it died; the model has these rows.
 
     Parameters
     ----------

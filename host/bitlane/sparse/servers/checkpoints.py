@@ -1,6 +1,6 @@
 """Checkpoints of a shard: each a folder that appears complete or not at all.
 
-SHARD/checkpoint-0000012/shard-state.json   segment of the log to go on with, last sequence of each worker, clocks
+SHARD/checkpoint-0000012/shard-state.json   first segment of the log to replay, last sequence of each worker, clocks
 SHARD/checkpoint-0000012/held-steps         steps that wait for other workers
 SHARD/checkpoint-0000012/parameters.arrow   the rows
 SHARD/checkpoint-0000012/dense.npz          matrices, clock, and counts of the admission

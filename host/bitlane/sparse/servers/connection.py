@@ -226,7 +226,7 @@ _thread: threading.Thread | None = None
 
 
 def _watch(connection: Connection) -> None:
-    """Let the watch look after a connection as long as it exists."""
+    """Let the watch cancel the expired requests of a connection, as long as it exists."""
     global _thread
     with _watching:
         _watched.add(connection)

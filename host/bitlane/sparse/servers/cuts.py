@@ -1,4 +1,4 @@
-"""Consistent cuts of a shard that goes on learning: all its serving weights, or those that changed since a version."""
+"""Consistent cuts of a shard that keeps learning: all its serving weights, or those that changed since a version."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Version:
 
 
 class ShardCuts:
-    """Takes the cuts of one shard. One thread at a time may call `take`; others go on learning.
+    """Takes the cuts of one shard. One thread at a time may call `take`; others keep learning.
 
     The first cut switches on the log of changed keys. A cut takes the keys out of it, and keeps them until the next
     one: if that is a change of the cut's version, the version was published; if it is a change of the version before,

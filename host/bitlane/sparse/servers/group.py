@@ -44,8 +44,8 @@ class ServerGroup:
     The methods that read and those that update may each be called by one thread at a time: one thread may read while
     another updates. Requests to several servers run at once.
 
-    Each update is applied exactly once, if the connection is lost and if servers die and come back too: it is sent
-    again with the same sequence. If a method that updates raises an error that is not a `DataError`, the update is
+    Each update is applied exactly once, even if the connection is lost or servers crash and restart: it is sent again
+    with the same sequence. If a method that updates raises an error that is not a `DataError`, the update is
     retained: `flush` and the next update send it first. Do not send it again. A `DataError` means that a server refused
     it.
 
@@ -62,7 +62,7 @@ class ServerGroup:
         Seconds that a call may take, attempts included.
     find : callable, optional
         From the number of a server to its address now; asked before each new connection after the first, because a
-        server that comes back may have another address.
+        restarted server may have another address.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class ServerGroup:
             )
 
     def _hello(self, connection: Connection, server: int, until: float) -> Record:
-        """Connect. If servers can be found again, wait for one that is away."""
+        """Connect. If `find` is given, wait for a server that restarts."""
         while self._find is not None:
             try:
                 connection.address = self._find(server)

@@ -85,7 +85,7 @@ class WriteAheadLog:
         replay: Callable[[memoryview], None],
         open_file: Callable[[Path], AppendFile] = AppendFile,
     ) -> WriteAheadLog:
-        """Read a log, and go on at its end.
+        """Read a log and open it for appending.
 
         Segments before `first` are deleted. An unfinished or damaged record at the very end is cut off: its update was
         never acknowledged.
@@ -110,7 +110,7 @@ class WriteAheadLog:
                     path_of(folder, number).unlink()
             numbers = segments(folder)
             if numbers != list(range(first, first + max(1, len(numbers)))):
-                raise DataError(f"{folder} is damaged: it has the segments {numbers}; they must go on from {first}")
+                raise DataError(f"{folder} is damaged: it has the segments {numbers}; they must continue from {first}")
             return cls._recovered(folder, numbers, replay, open_file)
 
     @classmethod

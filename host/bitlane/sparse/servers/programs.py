@@ -41,7 +41,7 @@ def set_by_signals() -> threading.Event:
 
 
 def orphaned(options: argparse.Namespace) -> Callable[[], bool]:
-    """Return a function that tells whether the parent process has ended, with ``--with-parent``."""
+    """Return a function that returns whether the parent process has ended, with ``--with-parent``."""
     parent = os.getppid()
     return lambda: options.with_parent and os.getppid() != parent
 

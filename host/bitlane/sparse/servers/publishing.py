@@ -30,7 +30,7 @@ class ShardPublisher:
         self._cuts = ShardCuts(shard.parameters, shard.matrices, shard.paused)
 
     def publish(self, request: Record) -> Record:
-        """Cut the shard between two updates, and write its files; learning goes on meanwhile.
+        """Cut the shard between two updates, and write its files; learning continues meanwhile.
 
         Parameters
         ----------

@@ -94,5 +94,5 @@ def _progress(shards: Sequence[ParameterShard]) -> ShardProgress:
     sequences = {name: last for name, last in done[0].sequences.items() if name.startswith(worker_name(""))}
     for shard, each in zip(shards, done, strict=True):
         if each.rounds.held or any(each.sequences.get(name) != last for name, last in sequences.items()):
-            raise DataError(f"a training ended within a step ({shard.folder}): let it go on with the old servers first")
+            raise DataError(f"a training ended within a step ({shard.folder}): resume it with the old servers first")
     return ShardProgress(1, sequences, done[0].rounds)

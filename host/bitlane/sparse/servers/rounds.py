@@ -37,7 +37,7 @@ class TrainingRounds:
     left : set of int
         Workers that have sent their last step.
     offsets : dict from int to dict
-        Where each worker goes on reading.
+        Where each worker resumes reading.
     held : dict from int to (dict from int to WorkerStep)
         Steps that wait, by clock and worker.
     """
@@ -50,7 +50,7 @@ class TrainingRounds:
         self.held: dict[int, dict[int, WorkerStep]] = {}
 
     def begin(self, workers: int, staleness: int, clock: int) -> list[WorkerStep]:
-        """Begin, or go on with, a training: all workers are at `clock`. Return the held steps, which are due now."""
+        """Begin or resume a training: all workers are at `clock`. Return the held steps, which are due now."""
         self.workers, self.staleness = workers, staleness
         self.clocks, self.left = dict.fromkeys(range(workers), clock), set()
         due = [step for at in sorted(self.held) for _, step in sorted(self.held[at].items())]
@@ -114,7 +114,7 @@ class TrainingRounds:
         return next((clock for index, clock in self.clocks.items() if worker_name(index) == worker), self.newest)
 
     def offset_of(self, worker: str) -> dict[str, Any]:
-        """Return where the worker of this name goes on reading; empty before its first step."""
+        """Return where the worker of this name resumes reading; empty before its first step."""
         return next((offset for index, offset in self.offsets.items() if worker_name(index) == worker), {})
 
     def state(self) -> dict[str, Any]:

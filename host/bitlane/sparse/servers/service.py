@@ -72,7 +72,7 @@ class ShardService(LaneService):
         return wire.BYTE_SCHEMA
 
     def _answer(self, lane: str, batch: Any, request: Record, opening: Record) -> tuple[Any, Record]:
-        if lane == "read":  # whoever waits for other workers does not count as a request that waits
+        if lane == "read":  # a read that waits for other workers does not count against the limit
             self._shard.wait_for(request["clock"], _READ_TIMEOUT)
         with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
             self._check_open()

@@ -59,7 +59,7 @@ class ParameterShard:
         self._stopped = ""
         self._waiting: list[PendingUpdate] = []
         self._guard = threading.Lock()  # of the list
-        self._lock = threading.Lock()  # held by whoever commits or writes a checkpoint
+        self._lock = threading.Lock()  # held while updates are committed or a checkpoint is written
         self._stepped = threading.Condition(self._lock)
         self._held = lock_folder(folder)
         try:
@@ -166,7 +166,7 @@ class ParameterShard:
 
     # --- updates
     def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
-        """Begin a training, or go on with one: see `TrainingRounds.begin`. Otherwise as `step`."""
+        """Begin or resume a training: see `TrainingRounds.begin`. Otherwise as `step`."""
         return self._commit(Update(BEGIN, worker, sequence, begin_payload(workers, staleness, clock)))
 
     def step(self, worker: str, sequence: int, payload: NDArray[np.uint8]) -> int:
@@ -336,7 +336,7 @@ class ParameterShard:
         if self._sync:
             try:
                 self._log.sync()
-            except BitlaneError as error:  # nobody knows what the disk has
+            except BitlaneError as error:  # the contents of the disk are unknown
                 self._stopped = f"{error}; start it again"
                 raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error
 

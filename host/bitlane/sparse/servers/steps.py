@@ -57,7 +57,7 @@ class WorkerStep:
     last : bool
         The worker sends no more: others need not wait for it.
     offset : dict
-        Where the worker goes on reading after this minibatch: plain JSON.
+        Where the worker resumes reading after this minibatch: plain JSON.
     """
 
     worker: int

@@ -23,7 +23,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where a worker goes on.
+    """Where a worker resumes.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class TrainingServers(ServerGroup):
     """The servers of a model that workers train. See `ServerGroup`."""
 
     def begin(self, workers: int, staleness: int) -> None:
-        """Begin a training, or go on with one, before its workers come; called by the driver alone.
+        """Begin or resume a training, before its workers connect; only the driver calls it.
 
         Parameters
         ----------
@@ -90,14 +90,14 @@ class TrainingServers(ServerGroup):
         self._update([Call(server, "begin", None, dict(what)) for server in range(len(self._updaters))])
 
     def resumption(self) -> Resumption:
-        """Return where this worker goes on: behind its last step that all servers have."""
+        """Return where this worker resumes: after its last step that all servers have."""
         first = min(self._greetings, key=lambda each: int(each["last"]))
         return Resumption(int(first["last"]) + 1, int(first["clock"]), first["offset"])
 
     def read(self, keys: Keys, clock: int, *, with_state: bool, codec: str = "float32") -> RemoteRead:
         """Return the rows of `keys`, uint64 [n], distinct and ascending, and all matrices, at a clock.
 
-        Waits for other workers as long as the staleness asks, and for servers that are away; until the deadline.
+        Waits, until the deadline, for other workers as the staleness requires, and for servers that restart.
 
         Parameters
         ----------

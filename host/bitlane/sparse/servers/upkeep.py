@@ -29,7 +29,7 @@ def keep_log_short(
     """Write a checkpoint whenever the log has more than so many bytes.
 
     Ends when `stop` is set, `ended` returns True, or the shard has stopped; then half a second later, in which waiting
-    requests hear why.
+    requests get the reason.
 
     A checkpoint that fails is reported on the standard error, and tried again when the log has grown as much.
     """

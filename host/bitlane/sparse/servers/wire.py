@@ -77,7 +77,7 @@ def error_name(error: BaseException) -> str:
 
 
 def error_record(error: BaseException) -> dict[str, Any]:
-    """Return the record that tells the client of an error."""
+    """Return the record that reports an error to the client."""
     text = " ".join(str(error).split()) if isinstance(error, BitlaneError) else reason_of(error)
     return {"error": error_name(error), "message": text}
 
@@ -95,7 +95,7 @@ def byte_batch(data: NDArray[np.uint8]) -> Any:
 def array_of(batch: Any, column: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return a column [n] without a copy where its memory is aligned.
 
-    Numba compiles a loop again for arrays that cannot be written, so the array can be; nobody else has its memory.
+    Numba compiles a loop again for arrays that cannot be written, so the array can be; nothing else uses its memory.
     """
     array = batch.column(column)
     return items_of(array.buffers()[1], dtype, array.offset, len(array))

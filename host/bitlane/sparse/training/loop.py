@@ -94,8 +94,8 @@ class Trainer:
     on_rows : callable, optional
         Called with the number of rows after each piece of a batch.
     learning : context manager, optional
-        A section in which each piece is learned, by several threads at once. Whoever wants to see no minibatch half
-        learned keeps the threads out of it.
+        A section in which each piece is learned, by several threads at once. A caller that must not see a
+        half-learned minibatch keeps the threads out of it.
     """
 
     def __init__(

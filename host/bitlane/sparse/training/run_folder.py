@@ -31,9 +31,9 @@ class RunFolder:
     settings : dict
         The first line of the log.
     progress : TrainingProgress
-        Where the training goes on.
+        Where the training resumes.
     model : Path or None
-        Folder of the model to go on with; None for a new one.
+        Folder of the model to resume from; None for a new one.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """Open the folder of a training that stopped, was killed or ended, to go on from its last checkpoint.
+        """Open the folder of a training that stopped, was killed or ended, to resume from its last checkpoint.
 
         A training without a checkpoint begins again.
 
@@ -156,7 +156,9 @@ def check_free(path: str | Path) -> None:
     if left == [NAME] and (path / NAME).stat().st_size == 0:
         return  # of a training that was killed before it began
     if NAME in left:
-        raise DataError(f"{path} holds a training: go on with --resume {path}, remove it, or choose another folder")
+        raise DataError(
+            f"{path} holds a training: continue it with --resume {path}, remove it, or choose another folder"
+        )
     if left:
         raise DataError(f"{path} is not empty: choose another folder")
 

@@ -19,12 +19,12 @@ def minibatches(
     Parameters
     ----------
     source : FileSource or FolderStream
-        A stream goes on with its own offset, and its batches are not cut.
+        A stream resumes at its own offset, and its batches are not cut.
     rows : int
         Of a minibatch; the last one of an epoch may have fewer.
     epochs : int
     offset : dict
-        Where to go on: empty, or an offset that was yielded. Its ``"learned"`` counts the rows of all epochs before it.
+        Where to resume: empty, or a yielded offset. Its ``"learned"`` counts the rows of all epochs before it.
     """
     learned = learned_before(offset)
     if isinstance(source, Stream):

@@ -29,7 +29,7 @@ from bitlane.sparse.workers.minibatches import learned_before, minibatches
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
 from bitlane.sparse.workers.view import OwnStep, Request, View
 
-_IDLE_SECONDS = 0.05  # a worker whose stream has nothing new lets the others go on
+_IDLE_SECONDS = 0.05  # a worker whose stream has nothing new lets the others continue
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
@@ -169,7 +169,7 @@ class Worker:
     def run(self, stop: threading.Event) -> None:
         """Learn until the rows end or `stop` is set; then send all gradients that wait.
 
-        A worker that is called again, in another process too, goes on behind its last step.
+        A worker that runs again, even in another process, resumes after its last step.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Worker:
             finally:
                 if isinstance(self._source, Stoppable):
                     self._source.stop()
-                wait([taken])  # nobody may close what runs
+                wait([taken])  # a running generator cannot be closed
 
     # --- inside
     def _prepared(self, offset: Mapping[str, Any]) -> Generator[Minibatch, None, None]:
@@ -219,7 +219,7 @@ class Worker:
     ) -> Reading | None:
         """Wait for a minibatch and begin its read; None at the end.
 
-        A stream may have nothing for long: empty steps let the other workers go on. Rows of files come soon, and which
+        A stream may be idle for long: empty steps let the other workers continue. Rows of files come soon, and which
         minibatches have the same clock must not depend on the time.
         """
         begin = time.perf_counter()
@@ -272,7 +272,7 @@ class Worker:
         *,
         last: bool = False,
     ) -> None:
-        """Send a step, once the one before has arrived, and go on to the next clock."""
+        """Send a step, once the one before has arrived, and advance to the next clock."""
         options = self.options
         seen = self._learned * options.workers
         step = WorkerStep(

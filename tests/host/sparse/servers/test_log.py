@@ -160,7 +160,7 @@ def test_harm_in_an_older_segment_is_an_error(tmp_path: Path, harm: str) -> None
         path.write_bytes(b"?" + content[1:])
     else:
         (path if harm == "first missing" else path.with_name("000000000002.log")).unlink()
-    message = r"must go on from 1" if "missing" in harm else rf"{FIRST} is damaged at byte"
+    message = r"must continue from 1" if "missing" in harm else rf"{FIRST} is damaged at byte"
     with pytest.raises(DataError, match=message):
         read(tmp_path / "log")
 

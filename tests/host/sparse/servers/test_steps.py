@@ -139,7 +139,7 @@ def test_a_training_moves_to_other_servers_and_goes_on(tmp_path: Path) -> None:
     for shard in shards:
         shard.close()
     targets = [tmp_path / f"new-{server}" for server in range(2)]
-    with pytest.raises(DataError, match=r"ended within a step .*old-.*go on with the old servers first"):
+    with pytest.raises(DataError, match=r"ended within a step .*old-.*resume it with the old servers first"):
         reshard(sources, targets)
     assert not any(target.exists() for target in targets)
     shard = ParameterShard.open(sources[2])

@@ -195,7 +195,7 @@ def test_a_folder_that_is_in_use_is_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=message):
             RunFolder.create(tmp_path / name, SETTINGS)
     RunFolder.create(tmp_path / "run", SETTINGS).log.close()
-    with pytest.raises(DataError, match=r"holds a training: go on with --resume"):
+    with pytest.raises(DataError, match=r"holds a training: continue it with --resume"):
         RunFolder.create(tmp_path / "run", SETTINGS)
     (tmp_path / "empty").mkdir()
     RunFolder.create(tmp_path / "empty", SETTINGS).log.close()
