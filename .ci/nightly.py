@@ -31,6 +31,7 @@ Numbers = dict[str, "int | float | str"]
 
 def proofs(minutes: float) -> Numbers:
     """Prove one property after the other, two at a time; `tried` says how many there was time to decide."""
+    from bitlane.errors import DeviceError
     from bitlane_verify.formal.proofs import PROOFS
     from bitlane_verify.formal.runner import find_tools, prove
 
@@ -42,7 +43,12 @@ def proofs(minutes: float) -> Numbers:
         for proof in waiting:
             if (left := end - time.monotonic()) <= 0:
                 return
-            result = prove(proof, tools, folder, limit=left / 3)  # base case, induction step and covers
+            try:
+                result = prove(proof, tools, folder, limit=left / 4)  # Yosys, base case, induction step, covers
+            except DeviceError as error:
+                if "no result within" in str(error):
+                    continue
+                raise
             if result.verdict.value != "UNKNOWN":
                 decided.append(result.verdict.value == "PROVED")
 

@@ -66,7 +66,13 @@ def without_fields(rows: list[Row]) -> list[Row]:
 def assert_same(found: Batch, wanted: Batch) -> None:
     """Both batches have the same bits."""
     for name in ("keys", "fields", "values", "offsets", "labels"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name, strict=True)
+        assert_same_array(getattr(found, name), getattr(wanted, name), name)
     assert (found.times is None) == (wanted.times is None)
     if found.times is not None and wanted.times is not None:
-        np.testing.assert_array_equal(found.times, wanted.times, err_msg="times", strict=True)
+        assert_same_array(found.times, wanted.times, "times")
+
+
+def assert_same_array(actual: np.ndarray, expected: np.ndarray, name: str) -> None:
+    """Assert that shapes, types and values are the same; numpy's own `strict=True` needs numpy 1.24."""
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype), name
+    np.testing.assert_array_equal(actual, expected, err_msg=name)

@@ -56,7 +56,8 @@ class RowTable:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         rows = self._selected()
         dense = rows.toarray() if hasattr(rows, "toarray") else rows
-        return np.array(dense, dtype or self.dtype, copy=copy, order="C")
+        array = np.asarray(dense, dtype or self.dtype, order="C")
+        return array.copy() if copy else array  # `copy=None` is an error of numpy 1
 
     def __matmul__(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with a matrix [n, m], without a dense copy of a sparse table."""

@@ -150,11 +150,11 @@ def test_truncated_files(name: str, left: float, threads: int, tmp_path: Path) -
 def test_an_arrow_file_with_wrong_offsets(threads: int, tmp_path: Path) -> None:
     """They would lead out of the memory: the second batch has them."""
     users = pa.array(["abc"] * 2000)
-    good = pa.record_batch({"label": pa.array([1] * 2000), "user": users})
+    good = pa.RecordBatch.from_pydict({"label": pa.array([1] * 2000), "user": users})
     offsets = np.frombuffer(users.buffers()[1], np.int32)[:2001].copy()
     offsets[1000:1500] += 2**30
     wrong = pa.StringArray.from_buffers(2000, pa.py_buffer(offsets.tobytes()), users.buffers()[2])
-    bad = pa.record_batch({"label": pa.array([1] * 2000), "user": wrong})
+    bad = pa.RecordBatch.from_pydict({"label": pa.array([1] * 2000), "user": wrong})
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as opened, pa.ipc.new_file(opened, good.schema) as writer:
         writer.write_batch(good)
         writer.write_batch(bad)

@@ -34,7 +34,7 @@ ALL = (*CLASSIFIERS, LRRegressor, FMRegressor)
 
 def rows_of(seed: int, rows: int = 500, columns: int = 30) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(seed)
-    X = sparse.random(rows, columns, 0.2, "csr", rng=rng, dtype=np.float32)
+    X = sparse.random(rows, columns, 0.2, "csr", random_state=rng, dtype=np.float32)
     return X, np.arange(rows) % 2
 
 
