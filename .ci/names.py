@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("host", "hw", "sim", "studies", "verify")
 MAX_KINDS = 4
 # Words with one meaning that many types have: a model, the bits of a value or of values.
-ALLOWED_WORDS = frozenset({"bits", "model", "rows", "settings", "source", "table"})
+ALLOWED_WORDS = frozenset({"bits", "model", "rows", "settings"})
 
 KINDS = {
     "number": {"int", "float", "complex", "integer", "floating", "number", "Number", "Value", "Signal"},

@@ -19,8 +19,8 @@ PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(py|md|toml|cff|json|v|cpp|tcl)
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
 PLACEHOLDER = re.compile(r"\bNAME")  # in the tables of CONTRIBUTING.md
 OUTPUTS = {"build/docs", "runs/demo", "runs/four-bits"}
-# Symbols of equations, and names of scikit-learn and of the papers' code.
-FOREIGN = {"A_j", "center_j", "scale_j", "check_estimator"}
+# Symbols of equations, and names of Python, of scikit-learn and of the papers' code.
+FOREIGN = {"A_j", "center_j", "scale_j", "check_estimator", "FutureWarning"}
 
 
 @cache
