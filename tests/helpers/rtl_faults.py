@@ -133,7 +133,7 @@ FAULTS = (
     RtlFault(names.ENCODER, "encoder/scale_table", "self.beat_index >> len(which)", "0"),
     RtlFault(names.ENCODER, "encoder/sequencer", "beat.word_select(lane, 16)", "beat.word_select(3 - lane, 16)"),
     RtlFault(names.ENCODER, "encoder/source_reader", "line + 1", "line", "line.eq({})"),
-    RtlFault(names.ENCODER, "encoder/words", "self.flags.place == place", "self.flags.place == (place ^ 1)"),
+    RtlFault(names.ENCODER, "encoder/words", "self.flags.slot == index", "self.flags.slot == (index ^ 1)"),
     RtlFault(names.COUNTERS, "engine", "sequencer.stall_model", "0", '("stall_model", {})'),
     RtlFault(names.COUNTERS, "engine", "reader.accepted", "reader.accepted & ~sequencer.model.valid", first=False),
     RtlFault(names.RUN_CONTROL, "control/control", "self.abort & ~draining", "0", "fail({}, ErrorCode.ABORTED)"),

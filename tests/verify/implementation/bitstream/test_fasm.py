@@ -50,7 +50,7 @@ def test_vectors_of_every_length(seed: int) -> None:
 
 def test_each_feature_has_its_line() -> None:
     features = list(parse("A.B\n\n# nothing\nC.D[1:0] = 2'b11\n", "top.fasm"))
-    assert [feature.place for feature in features] == ["top.fasm, line 1", "top.fasm, line 4", "top.fasm, line 4"]
+    assert [feature.location for feature in features] == ["top.fasm, line 1", "top.fasm, line 4", "top.fasm, line 4"]
 
 
 @pytest.mark.parametrize(
