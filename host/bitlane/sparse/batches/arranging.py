@@ -37,55 +37,55 @@ def split_start(start: int, group_rows: int) -> tuple[int, int]:
 
 
 def arranged(
-    chunks: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
+    batches: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
 ) -> Generator[Batch, None, None]:
-    """Yield chunks of any size as batches: shuffled within groups, and cut where an uninterrupted epoch is cut.
+    """Yield batches of any size as batches of equal size: shuffled within groups, cut as in an uninterrupted epoch.
 
     Parameters
     ----------
-    chunks : iterator of Batch
+    batches : iterator of Batch
         The rows from ``start[0]`` on.
     options : ReadOptions
     epoch : int
     start : tuple of int
-        First row of the chunks, and rows of the first group that are skipped.
+        First row of these batches, and rows of the first group that are skipped.
     """
     first, inner = start
     if options.shuffle_rows:
-        chunks = _shuffled(chunks, options, epoch, (first // options.shuffle_rows, inner))
+        batches = _shuffled(batches, options, epoch, (first // options.shuffle_rows, inner))
     room = options.batch_rows - (first + inner) % options.batch_rows
     try:
-        yield from _cut(chunks, options.batch_rows, room)
+        yield from _cut(batches, options.batch_rows, room)
     finally:
-        close(chunks)
+        close(batches)
 
 
 def _shuffled(
-    chunks: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
+    batches: Iterator[Batch], options: ReadOptions, epoch: int, start: tuple[int, int]
 ) -> Generator[Batch, None, None]:
     number, inner = start
     try:
-        for group in _cut(chunks, options.shuffle_rows, options.shuffle_rows):
+        for group in _cut(batches, options.shuffle_rows, options.shuffle_rows):
             order = np.random.default_rng((options.seed, epoch, _ROWS, number)).permutation(group.rows)[inner:]
             for first in range(0, len(order), options.batch_rows):
                 yield take(group, order[first : first + options.batch_rows])
             number, inner = number + 1, 0
     finally:
-        close(chunks)
+        close(batches)
 
 
-def _cut(chunks: Iterator[Batch], rows: int, room: int) -> Generator[Batch, None, None]:
-    """Yield chunks of any size as batches of `rows` rows; the first has `room` rows, the last what is left."""
+def _cut(batches: Iterator[Batch], rows: int, room: int) -> Generator[Batch, None, None]:
+    """Yield batches of any size as batches of `rows` rows; the first has `room` rows, the last what is left."""
     held: list[Batch] = []
-    for chunk in chunks:
+    for batch in batches:
         at = 0
-        while chunk.rows - at >= room:
-            held.append(chunk.slice(at, at + room))
+        while batch.rows - at >= room:
+            held.append(batch.slice(at, at + room))
             yield Batch.concatenate(held)
             held, at, room = [], at + room, rows
-        if at < chunk.rows:
-            held.append(chunk.slice(at, chunk.rows))
-            room -= chunk.rows - at
+        if at < batch.rows:
+            held.append(batch.slice(at, batch.rows))
+            room -= batch.rows - at
     if held:
         yield Batch.concatenate(held)
 

@@ -49,7 +49,7 @@ def word(stream: np.uint64, a: np.uint64, b: np.uint64) -> Any:
 
 @_inline
 def unit(drawn: np.uint64) -> Any:
-    """Return a number of (0, 1) from the upper 53 drawn."""
+    """Return a number of (0, 1) from the upper 53 bits."""
     return (f64(drawn >> S11) + 0.5) * UNIT
 
 

@@ -26,7 +26,7 @@ from bitlane.sparse.parameters.vectors import Lanes, lanes_in, lanes_of, load, s
 def pairs(gathered: Memory, x: Memory, count: int, sums: Memory, zero: Lanes) -> float:
     """Return the sum over pairs of `count` features, and write sum_i v_i x_i to `sums` [dim].
 
-    `gathered` [count * dim] holds the features' gathered side by side.
+    `gathered` [count * dim] holds the features' factors side by side.
     """
     dim, lanes = len(sums), lanes_in(zero)
     result = 0.0

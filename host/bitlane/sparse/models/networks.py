@@ -1,4 +1,4 @@
-"""The dense layers of networks, by torch: linear ones with ReLU between them, over embeddings pooled by field."""
+"""The dense layers of networks, by torch: with ReLU between them, over embeddings pooled by field."""
 
 from __future__ import annotations
 

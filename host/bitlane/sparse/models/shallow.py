@@ -92,7 +92,7 @@ class Shallow:
         return scores
 
     def scores(self, batch: Batch, weights: Floats, index: Index, dense: dict[str, Floats]) -> Floats:
-        """Return the scores of a batch by weights [n, values]; ``index`` [nnz] is the index of each feature, or -1."""
+        """Return the scores of a batch by weights [n, values]; ``index`` [nnz] has the row of each feature, or -1."""
         self.check(batch)
         scores = np.empty(batch.rows, weights.dtype)
         bias = dense.get("intercept", weights[:0].reshape(-1))

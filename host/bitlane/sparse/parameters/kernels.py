@@ -23,12 +23,12 @@ _FTRL, _ADAGRAD, _SGD = FTRL.code, AdaGrad.code, SGD.code
 
 
 @_inner
-def settings_at(code: int, table: Memory, block: int, rows_seen: int) -> Any:
-    """Return row `block` of a table of settings as a tuple, with the learning rate after `rows_seen` rows."""
-    rate = table[block, 0]
+def settings_at(code: int, table: Memory, row: int, rows_seen: int) -> Any:
+    """Return row `row` of a table of settings as a tuple, with the learning rate after `rows_seen` rows."""
+    rate = table[row, 0]
     if code == _SGD:
-        rate = table.dtype.type(rate / (1.0 + float(table[block, 1]) * rows_seen))
-    return rate, table[block, 1], table[block, 2], table[block, 3]
+        rate = table.dtype.type(rate / (1.0 + float(table[row, 1]) * rows_seen))
+    return rate, table[row, 1], table[row, 2], table[row, 3]
 
 
 @_inner

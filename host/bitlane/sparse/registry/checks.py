@@ -193,7 +193,7 @@ def check_requests(
             if index == 0:
                 moved.append(np.abs(predictions - answer))
     if not moved:
-        raise DataError("the record has no recorded")
+        raise DataError("the record has no requests")
     evidence.seconds = [np.array(each) for each in seconds if each]
     return [_answers(np.concatenate(moved), len(moved), bounds), _latency(evidence.seconds[0], bounds.latency_ms)]
 

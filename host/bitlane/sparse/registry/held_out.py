@@ -34,7 +34,7 @@ class HeldOutScores:
     losses: tuple[Loss, ...]
 
     def quality(self, index: int) -> Quality | None:
-        """Return how good the scores of a index are; None if one is not finite."""
+        """Return how good the scores of a model are; None if one is not finite."""
         scores = self.scores[index]
         return measure(scores, self.labels, self.losses[index]) if np.isfinite(scores).all() else None
 

@@ -171,5 +171,5 @@ class PeriodicPublisher:
 
 
 def metrics_of(window: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a manifest keeps of the window of a window of progressive validation."""
+    """Return what a manifest keeps of a window of progressive validation."""
     return {name: window[name] for name in _METRICS if window.get(name) is not None}

@@ -218,7 +218,7 @@ def test_mistakes_write_nothing(subject: Validated) -> None:
     """Rows of another kind, a damaged current version, a bad label."""
     subject.publish()
     with pytest.raises(DataError, match="no rows"):
-        validate(subject.registry, 2, replace(subject.inputs(), held_out=lambda _: []), BOUNDS)
+        validate(subject.registry, 2, replace(subject.inputs(), read_held_out=lambda _: []), BOUNDS)
     with pytest.raises(DataError, match="cannot be a label"):
         validate(subject.registry, 2, subject.inputs(), BOUNDS, label="no label")
     with pytest.raises(DataError, match="auc_lost must be at least 0; got -1"):
