@@ -75,7 +75,7 @@ def test_a_file_is_written_once(seed, tmp_path):
 def test_one_class_is_refused(seed, tmp_path):
     rows = random_rows(np.random.default_rng(seed))
     rows.labels[:] = 1
-    with pytest.raises(DataError, match=r"^the part 'train' has 40 rows of one class; take more rows$"):
+    with pytest.raises(DataError, match=r"^the split 'train' has 40 rows of one class; take more rows$"):
         divide(rows, tmp_path)
 
 
