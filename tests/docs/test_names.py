@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.places import ROOT
 
-SOURCES = ("host", "hw", "sim", "studies", "verify", "tests", "docs", "examples", "bitstreams", ".ci")
+SOURCES = ("host", "hw", "sim", "studies", "verify", "tests", "docs", "examples", "bitstreams", ".ci", ".github")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted(page for page in (ROOT / "docs").rglob("*.md") if not {"api", "plots"} & set(page.parts)),
