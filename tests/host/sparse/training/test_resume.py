@@ -141,7 +141,7 @@ def test_a_stream_goes_on_at_its_offset(seed: int, tmp_path: Path, stop: int) ->
 
     follow("whole")
     follow("run", interrupt)
-    assert checkpoint.load(checkpoint.latest(tmp_path / "run")).source == {"row": stop}
+    assert checkpoint.load(checkpoint.latest(tmp_path / "run")).offset == {"row": stop}
     follow("run")
     assert_same(tmp_path / "run", tmp_path / "whole")
     windows = [line["rows"] for line in read_log(tmp_path / "run") if line["kind"] == "window"]
