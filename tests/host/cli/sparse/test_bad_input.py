@@ -85,7 +85,7 @@ def test_bad_arguments(fails: Fails, arguments: list[str], message: str) -> None
 def test_a_run_folder_that_is_in_use(trains: Callable[..., str], fails: Fails) -> None:
     write("rows.libsvm", LIBSVM)
     trains("rows.libsvm", "--out", "run")
-    assert "go on with --resume run" in fails("sparse", "train", "rows.libsvm", "--out", "run")
+    assert "continue it with --resume run" in fails("sparse", "train", "rows.libsvm", "--out", "run")
     assert "is not a folder" in fails("sparse", "train", "rows.libsvm", "--out", "rows.libsvm")
 
 
