@@ -143,7 +143,7 @@ encode = {"values": "*fp32", "residual": "*fp32", "scales": "*fp32", "codes": "*
 show(log._encode, encode, {"bits": 4, "lanes": 4})
 decode = {"codes": "*u8", "scales": "*fp32", **tables, "out": "*fp32"}
 show(log._decode, decode, {"bits": 4, "lanes": 4, "add": True, "spans": None})
-write = {"values": "*fp32", "starts": "*i64", "to": "*i64", "found": "*fp32", "total": "i64", "least": "fp32"}
+write = {"values": "*fp32", "starts": "*i64", "to": "*i64", "selected": "*fp32", "total": "i64", "least": "fp32"}
 show(select._write, write, {"size": 1024})
 """
 
