@@ -84,5 +84,5 @@ def test_segments_of_a_stream_belong_to_one_share_each(tmp_path: Path) -> None:
 
 
 def test_a_share_that_is_none_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^share=\(2, 2\) must be a number of a part, from 0"):
+    with pytest.raises(DataError, match=r"^share=\(2, 2\) must be an index, from 0"):
         ReadOptions(share=(2, 2))
