@@ -118,13 +118,13 @@ def throughput(minutes: float) -> Numbers:
 def fit(minutes: float) -> Numbers:
     """Divide the time of a fit of 20 epochs with 4 bits by scikit-learn's, on one core."""
     from bitlane import SGDRegressor
-    from bitlane_studies.end_to_end import EPOCHS, ScikitLearn, fastest, tables
+    from bitlane_studies.end_to_end import EPOCHS, ScikitLearnFits, fastest, tables
 
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     name, X, y = next(tables())
     model = SGDRegressor(bits=4, epochs=EPOCHS, device="cpu", random_state=0)
     ours = fastest(lambda: model.fit(X, y))
-    other = ScikitLearn(X, y)
+    other = ScikitLearnFits(X, y)
     rate = min(other.losses, key=lambda each: other.losses[each][-1])
     theirs = other.seconds(rate, EPOCHS)
     return {"data": name, "seconds": round(ours, 4), "ratio": round(ours / theirs, 4)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import sys
@@ -126,3 +127,14 @@ def test_figures_and_columns_have_the_same_names(history: ModuleType, nightly: M
     figures: dict[str, Callable[..., object]] = nightly.FIGURES
     assert {figure for _, figure, *_ in history.COLUMNS} == set(figures)
     assert history.FORMAT == nightly.FORMAT
+
+
+def test_what_the_figures_import_exists() -> None:
+    """They import where they measure, so a renamed function would only be a null of the night."""
+    tree = ast.parse((ROOT / ".ci" / "nightly.py").read_text())
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "bitlane" in str(node.module)]
+    assert len(imported) > 8
+    for node in imported:
+        module = importlib.import_module(str(node.module))
+        for each in node.names:
+            assert hasattr(module, each.name) or importlib.import_module(f"{node.module}.{each.name}")
