@@ -108,7 +108,7 @@ def test_two_libsvm_files_are_train_and_test(server: FileServer, monkeypatch: py
     assert table.held_out is not None
     assert table.held_out[0].tolist() == [[3, 0, 0, 0], [0, 2, 0, 0]]
     known_only(monkeypatch, replace(known, features=3))
-    with pytest.raises(DataError, match="not a libsvm file of 3 features"):
+    with pytest.raises(DataError, match="not a libsvm file with 3 features"):
         load_dataset("s")
 
 

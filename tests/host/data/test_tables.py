@@ -129,7 +129,7 @@ def test_impute_uses_the_mean_of_the_training_column(write: Callable[[str, str],
         ("\n\n", "b", ["is empty"]),
         ("a,b\n", "b", ["is empty", "no row"]),
         ("a,b\n1,2\n", "b", ["one row", "at least two"]),
-        ("b\n1\n2\n", "b", ["no column besides the target"]),
+        ("b\n1\n2\n", "b", ["no column except the target"]),
         ("a,b\n1,2\n1,2,3\n", "b", ["not a regular table", "line 3"]),
     ],
 )
@@ -145,7 +145,7 @@ def test_csv_that_is_not_text(tmp_path: Path) -> None:
 
 
 def test_a_column_without_any_value_cannot_be_imputed(write: Callable[[str, str], Path]) -> None:
-    assert "column 'a' has no value at all" in refused(write("t.csv", "a,b\n,1\n,2\n"), "b", impute=True)
+    assert "column 'a' has no values" in refused(write("t.csv", "a,b\n,1\n,2\n"), "b", impute=True)
 
 
 def test_a_missing_file_suggests_similar_names(write: Callable[[str, str], Path], tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_truncated_npz(tmp_path: Path) -> None:
         ({"X": np.zeros((1, 2)), "y": np.zeros(1)}, "one row"),
         ({"X": np.zeros((0, 2)), "y": np.zeros(0)}, "is empty"),
         ({"X": np.zeros((3, 0)), "y": np.zeros(3)}, "no features"),
-        ({"X": np.zeros(3), "y": np.zeros(3)}, "one row for each sample"),
+        ({"X": np.zeros(3), "y": np.zeros(3)}, "one row per sample"),
         ({"X": np.array([["a"], ["b"]]), "y": np.zeros(2)}, "it needs numbers"),
-        ({"X": np.eye(2), "y": np.eye(2)}, "one label for each row"),
+        ({"X": np.eye(2), "y": np.eye(2)}, "one label per row"),
         ({"X": np.eye(2), "y": np.array([0.0, np.nan])}, "label of row 2 is nan"),
         ({"X": np.array([[np.nan], [1.0]]), "y": np.zeros(2)}, "column 'x0'"),
         ({"X": np.eye(2), "y": np.zeros(2), "X_test": np.eye(3), "y_test": np.zeros(3)}, "3 features"),

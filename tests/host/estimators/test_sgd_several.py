@@ -93,9 +93,9 @@ def test_a_failure_closes_what_was_opened_here(seed, monkeypatch):
     ("parameters", "says"),
     [
         ({"device": []}, "device is an empty list"),
-        ({"device": [], "bits": "mqgrad"}, "a training with a bit policy runs on one device"),
+        ({"device": [], "bits": "mqgrad"}, "a bit policy needs a single device"),
         ({"device": ["emulator", "tpu"]}, "device='tpu' is unknown"),
-        ({"device": ["pynq://a", "pynq://b", "pynq://a"]}, "has a board twice"),
+        ({"device": ["pynq://a", "pynq://b", "pynq://a"]}, "lists a board twice"),
         ({"device": ["emulator"] * 14}, "X has 13 batches of 16 rows, but there are 14 shards"),
         ({"device": ["emulator"] * 2, "average_every": 0}, "average_every=0"),
         ({"device": ["emulator"] * 2, "on_device_failure": "retry"}, "on_device_failure='retry'"),

@@ -123,7 +123,7 @@ def test_without_kernels_numpy_encodes_and_one_line_says_why(seed, monkeypatch, 
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and "\n" not in record.getMessage()
     assert record.getMessage().startswith(
-        "note: numpy encodes the samples, in several times the time of machine code: "
+        "note: samples are encoded by numpy, several times slower than compiled code: "
     )
     assert reason in record.getMessage()
 

@@ -69,8 +69,8 @@ def test_refusals() -> None:
     mapped = position_map(scaling, Precision(4))
     with pytest.raises(DataError, match="reads uint8, int16 and float32, not float64"):
         pack_source(X, y.astype(np.int16), mapped, Geometry(2, 3, 1, True, 1), BASE_BITS)
-    with pytest.raises(DataError, match=r"rows_per_beat=2: .* one row a beat"):
+    with pytest.raises(DataError, match=r"rows_per_beat=2: .* one row per beat"):
         geometry = Geometry(2, 3, 1, True, 1, rows_per_beat=2)
         pack_source(X.astype(np.float32), y.astype(np.int16), mapped, geometry, BASE_BITS)
-    with pytest.raises(DataError, match="stored feature 1 has a scale beyond the encoder"):
+    with pytest.raises(DataError, match="stored feature 1 is beyond the scales of the hardware encoder"):
         pack_scales(mapped._replace(multipliers=np.array([1.0, 2.0**700])), BASE_BITS)

@@ -84,7 +84,7 @@ def test_the_run_ends_before_the_next_overlay_is_loaded(hardware: Hardware, slow
 def test_a_run_that_does_not_end(hardware: Hardware, slow_bit: Path) -> None:
     assert hardware.rtl is not None
     hardware.rtl.disturb(STUCK)
-    with pytest.raises(DeviceError, match="of another process, which does not end: restart the board"):
+    with pytest.raises(DeviceError, match="of another process on the accelerator does not end: restart the board"):
         open_board(bitfile=slow_bit)
     hardware.rtl.disturb(Disturbance())
     open_board(bitfile=slow_bit)

@@ -75,10 +75,10 @@ def dataset_path(name: str) -> Path | None:
 def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, location: RowLocation) -> Batch:
     for name in ("offsets", "labels"):
         if name not in arrays:
-            raise DataError(f"{location.file}: there is no array {name!r} beside 'keys'")
+            raise DataError(f"{location.file}: array {name!r} is missing beside 'keys'")
     keys, offsets = np.asarray(arrays["keys"]), np.asarray(arrays["offsets"]).astype(np.int64)
     if keys.dtype.kind not in "iu":
-        raise DataError(f"{location.file}: keys are {keys.dtype}; they must be whole numbers")
+        raise DataError(f"{location.file}: keys are {keys.dtype}; they must be integers")
     if len(keys) and keys.min() < 0:
         raise DataError(f"{location.file}: key {keys.min()} is negative")
     fields = np.asarray(arrays["fields"]) if "fields" in arrays else np.zeros(len(keys), np.uint16)
@@ -86,7 +86,7 @@ def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, locati
     end = LARGEST_FIELD + 1 if max_fields is None else max_fields
     if len(fields) and not 0 <= fields.min() <= fields.max() < end:
         wrong = fields.min() if fields.min() < 0 else fields.max()
-        raise DataError(f"{location.file}: field {wrong} is not from 0 to {end - 1}: give the number of fields")
+        raise DataError(f"{location.file}: field {wrong} is not from 0 to {end - 1}: set the number of fields")
     check_finite(values, None, "values", location)
     labels = check_labels(np.asarray(arrays["labels"], np.float64), task, location)
     times = np.asarray(arrays["times"]).astype(np.int64) if "times" in arrays else None

@@ -77,7 +77,7 @@ def check_labels(labels: NDArray[np.floating], task: str, location: RowLocation)
         targets = labels.astype(np.float32)
     if not np.isfinite(targets).all():
         row = int(np.argmin(np.isfinite(targets)))
-        raise location.error(row, f"label {labels[row]:g} is no finite float32")
+        raise location.error(row, f"label {labels[row]:g} is not a finite float32")
     return targets
 
 
@@ -105,7 +105,7 @@ def check_finite(
         index = int(np.argmin(finite))
         row = index if rows is None else int(rows[index])
         raise location.error(
-            row, f"{name} is {values[index]:g}, no finite float32; a missing value is null or left out"
+            row, f"{name} is {values[index]:g}, not a finite float32; a missing value is null or omitted"
         )
 
 

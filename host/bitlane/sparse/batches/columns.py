@@ -146,7 +146,7 @@ def keys_of(column: pa.Array, name: str, location: RowLocation) -> NDArray[np.ui
             raise location.error(row, reason)
         keys = integer_keys(name, numbers.astype(np.int64))
     elif pa.types.is_nested(kind):
-        raise DataError(f"{location.file}: categorical column {name!r} is {kind}; cells must be text or whole numbers")
+        raise DataError(f"{location.file}: categorical column {name!r} is {kind}; cells must be text or integers")
     else:
         keys = text_keys(name, *text_of(column))
     if missing is not None:
@@ -203,7 +203,7 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
     wrong = numbers_of_cells(text, offsets, numbers)
     if wrong >= 0:
         cell = text[offsets[wrong] : offsets[wrong + 1]].tobytes().decode("utf-8", "replace")
-        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is no finite number")
+        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is not a finite number")
     empty = np.isnan(numbers)
     numbers[empty] = 0.0
     return numbers, empty

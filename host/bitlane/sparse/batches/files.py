@@ -109,7 +109,7 @@ def find_files(paths: str | Path | Sequence[str | Path], filesystem: fs.FileSyst
     """
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
-        raise DataError("no path is given")
+        raise DataError("no path was given")
     return [file for path in given for file in _files_of(str(path), filesystem)]
 
 
@@ -118,7 +118,7 @@ def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple
     system, root = _locate(folder, filesystem)
     with reading(folder):
         if system.get_file_info(root).type != fs.FileType.Directory:
-            raise DataError(f"{folder}: there is no such folder")
+            raise DataError(f"{folder}: no such folder")
     return system, root
 
 
@@ -185,9 +185,7 @@ def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str) -> DataFil
     name = prefix + info.path
     if kind is None:
         known = " ".join(FORMATS)
-        raise DataError(
-            f"{name}: the format is unknown; known suffixes are {known}, and {' '.join(COMPRESSIONS)} of text"
-        )
+        raise DataError(f"{name}: unknown format; known suffixes are {known}, and {' '.join(COMPRESSIONS)} of text")
     if info.size == 0:
         raise DataError(f"{name}: the file is empty")
     return DataFile(system, info.path, name, info.size or 0, kind, compression)

@@ -53,7 +53,7 @@ def batch_of_lists(
     wanted_columns(schema, rows.schema.names, location.file, labelled)
     keys, offsets = _flat(rows, schema.keys, location)
     if not pa.types.is_integer(keys.type):
-        raise DataError(f"{location.file}: keys {schema.keys!r} are {keys.type}; they must be whole numbers")
+        raise DataError(f"{location.file}: keys {schema.keys!r} are {keys.type}; they must be integers")
     nnz = len(keys)
     numbers = np.asarray(keys)
     _check_range(numbers, None, offsets, f"keys {schema.keys!r}", location)
@@ -61,7 +61,7 @@ def batch_of_lists(
     if schema.fields is not None:
         given = _beside(rows, schema.fields, offsets, location)
         if not pa.types.is_integer(given.type):
-            raise DataError(f"{location.file}: fields {schema.fields!r} are {given.type}; they must be whole numbers")
+            raise DataError(f"{location.file}: fields {schema.fields!r} are {given.type}; they must be integers")
         end = LARGEST_FIELD + 1 if max_fields is None else max_fields
         _check_range(np.asarray(given), end, offsets, f"fields {schema.fields!r}", location)
         fields = np.asarray(given).astype(np.uint16)

@@ -74,7 +74,7 @@ class ReadOptions:
         for name, smallest in least.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < smallest:
-                raise DataError(f"{name}={given!r} must be a whole number from {smallest}")
+                raise DataError(f"{name}={given!r} must be an integer of at least {smallest}")
         if self.max_fields is not None and not 1 <= self.max_fields <= LARGEST_FIELD + 1:
             raise DataError(f"max_fields={self.max_fields} must be from 1 to {LARGEST_FIELD + 1}")
         if not 0 <= self.share[0] < self.share[1]:

@@ -319,7 +319,7 @@ def _csv_rows(
     file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     if isinstance(schema, ListSchema):
-        raise DataError(f"{file.name}: CSV has no lists; describe its columns by a Schema")
+        raise DataError(f"{file.name}: CSV has no lists; describe its columns with a Schema")
     names = columns_of(file, options).names
     wanted = wanted_columns(schema, names, file.name, options.labelled)
     with file.open_stream() as stream, _csv_errors(file, options.column_names is None):

@@ -158,7 +158,7 @@ def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str,
             what = "label column" if name == schema.label else "column"
             raise DataError(f"{file}: there is no {what} {name!r}{near_names(name, names)}")
         if there[name] > 1:
-            raise DataError(f"{file}: column {name!r} is there twice: rename one of them")
+            raise DataError(f"{file}: column {name!r} appears twice: rename one of them")
     return list(dict.fromkeys(wanted))
 
 

@@ -67,12 +67,10 @@ def new_access(files: Mapping[str, Path | str | None], local: bool) -> Access:
     token = secrets.token_hex(16)
     if local:
         if given:
-            raise DataError(
-                f"{option_of(given[0])} is for a cluster: without --ray-address no other machine is reached"
-            )
+            raise DataError(f"{option_of(given[0])} needs a cluster: add --ray-address, or omit it")
         return Access("127.0.0.1", token)
     if len(given) < len(TLS_FILES):
         missing = ", ".join(option_of(name) for name in TLS_FILES if name not in given)
-        raise DataError(f"servers of a cluster can be reached from other machines, and need TLS: give {missing}")
+        raise DataError(f"servers of a cluster can be reached from other machines and need TLS: add {missing}")
     certificate, key, authorities = (read_secret(Path(str(files[name]))) for name in TLS_FILES)
     return Access(None, token, certificate, key, authorities)

@@ -107,7 +107,7 @@ def _answering(address: str) -> str:
     """Return the address, if a process listens there: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise DataError(f"{address!r} is no HOST:PORT of a Ray cluster, for example 10.0.0.1:6379")
+        raise DataError(f"{address!r} is not the HOST:PORT of a Ray cluster, for example 10.0.0.1:6379")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as error:

@@ -41,9 +41,7 @@ class Deaths:
         self._count = self._count + 1 if rows == self._rows else 1
         self._rows = rows
         if self._count > _MOST_DEATHS:
-            raise BitlaneError(
-                f"{self._who} has died {self._count} times without learning a row; its memory may not be enough"
-            )
+            raise BitlaneError(f"{self._who} has died {self._count} times without progress; it may lack memory")
 
 
 class Servers:
@@ -100,8 +98,8 @@ class Servers:
             if not ready:
                 if time.monotonic() - since > DEADLINE:
                     raise BitlaneError(
-                        f"server {server} has not answered for {DEADLINE:g} s: its process does not start, or dies "
-                        "again and again; look at its memory, and at the resources of the cluster"
+                        f"server {server} has not answered for {DEADLINE:g} s: its process does not start, or crashes "
+                        "repeatedly; check its memory and the resources of the cluster"
                     )
                 continue
             report = self._get(server, reference)

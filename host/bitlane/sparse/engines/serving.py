@@ -96,7 +96,7 @@ def status_of_run(folder: Path) -> ServerStatus:
     """
     folders = shard_folders(folder)
     if not folders:
-        raise DataError(f"{folder} has no servers: give the run folder of a training with --engine ray, or HOST:PORT")
+        raise DataError(f"{folder} has no servers: pass the run folder of a training with --engine ray, or HOST:PORT")
     try:
         serving = json.loads((folder / SERVERS / _FILE).read_text(encoding="utf-8"))
         addresses = [str(each["address"]) for each in serving["servers"]]
@@ -136,7 +136,7 @@ def status_at(addresses: list[str], **client: str | None) -> ServerStatus:
 def _last_checkpoint(folder: Path) -> Record:
     complete = checkpoints_of(folder)
     if not complete:
-        raise DataError(f"{folder} is no folder of a shard: it has no checkpoint")
+        raise DataError(f"{folder} is not a shard folder: it has no checkpoint")
     record = storage.read_description(complete[-1], STATE, "checkpoint of a shard")
     return {
         "server": int(folder.name.partition("-")[2]),

@@ -81,7 +81,7 @@ class SparseEstimator(BaseEstimator):
         encoder = find_encoder(X, self.fields, self._needs_fields)
         batch, classes = self._encoded(encoder, X, y, None)
         if batch.rows == 0:
-            raise DataError("X has 0 rows: there is nothing to learn from")
+            raise DataError("X has 0 rows: at least one is needed")
         seed = as_seed(self.random_state)
         model = self._new_model(encoder, seed)
         for epoch in range(self.epochs):

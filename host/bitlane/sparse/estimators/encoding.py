@@ -138,7 +138,7 @@ def find_encoder(X: object, fields: ArrayLike | None, needs_fields: bool) -> Row
         return RowEncoder("batch", None, count)
     if is_table(X):
         if fields is not None:
-            raise DataError("fields is for arrays and batches: each column of a table is a field")
+            raise DataError("fields applies to arrays and batches only: each column of a table is a field")
         schema = _schema_of(X)
         return RowEncoder("table", len(schema.field_names), len(schema.field_names), None, schema, column_names(X))
     columns = X.shape[1] if _is_sparse(X) else _check_shape(np.asarray(X))
@@ -267,7 +267,7 @@ def _schema_of(X: object) -> Schema:
         raise DataError("X has 0 feature(s): a minimum of 1 is required: there is nothing to learn from")
     schema = default_schema(rows.schema, "X", label=_label(rows.schema.names), labelled=False)
     if not isinstance(schema, Schema):
-        raise DataError("X has a column of lists, 'keys': make a Batch of it")
+        raise DataError("X has a column of lists, 'keys': pass a Batch instead")
     return schema
 
 

@@ -27,7 +27,7 @@ def as_numbers(values: ArrayLike, name: str) -> NDArray[np.float32]:
     """
     array = np.asarray(values)
     if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values, and a model has real ones")
+        raise DataError(f"Complex data not supported: {name} holds {array.dtype} values; real numbers are needed")
     message = f"{name} holds {array.dtype} values: it must hold numbers; give text in a table with named columns"
     if array.dtype.kind not in "biufO":
         raise DataError(message)

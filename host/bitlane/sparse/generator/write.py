@@ -92,7 +92,7 @@ def write_click_log(
     rows, segment_rows = as_integer("rows", rows, 1), as_integer("segment_rows", segment_rows, 1)
     threads = as_integer("threads", threads, 1, 256)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder} exists and is not an empty folder: name a new one")
+        raise DataError(f"{folder} exists and is not an empty folder: use a new name")
     folder.mkdir(parents=True, exist_ok=True)
     names = log.settings.field_names
 

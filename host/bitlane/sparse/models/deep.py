@@ -73,7 +73,7 @@ class Network:
         largest = int(batch.fields.max()) if batch.nnz else 0
         if largest >= self.spec.fields:
             raise DataError(
-                f"field {largest} is above the model's last, {self.spec.fields - 1}; set fields={largest + 1}"
+                f"field {largest} exceeds the model's largest, {self.spec.fields - 1}; set fields={largest + 1}"
             )
 
     def scores(self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64], dense: Arrays) -> NDArray[Any]:

@@ -62,7 +62,7 @@ class Shallow:
             largest = int(batch.fields.max())
             if largest >= self.spec.fields:
                 raise DataError(
-                    f"field {largest} is above the model's last, {self.spec.fields - 1}; set fields={largest + 1}"
+                    f"field {largest} exceeds the model's largest, {self.spec.fields - 1}; set fields={largest + 1}"
                 )
 
     def walk(

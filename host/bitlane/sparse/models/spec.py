@@ -103,7 +103,7 @@ class ModelSpec:
         for name, (least, most) in limits.items():
             object.__setattr__(self, name, as_integer(name, getattr(self, name), least, most))
         if self.kind in NETWORKS and self.batch_rows == 1:
-            raise DataError(f"batch_rows=1: {self.kind} learns by minibatches; take 2 rows or more, for example 256")
+            raise DataError(f"batch_rows=1: {self.kind} learns in minibatches; use at least 2 rows, for example 256")
         if self.halve_every is not None:
             object.__setattr__(self, "halve_every", as_integer("halve_every", self.halve_every, 1))
         object.__setattr__(self, "hidden", tuple(as_integer("hidden", size, 1) for size in self.hidden))

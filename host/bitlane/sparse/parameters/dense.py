@@ -78,5 +78,5 @@ class Matrix:
 
     def _encode(self, weights: Floats) -> None:
         if weights.shape != self.shape:
-            raise DataError(f"the first weights must have the shape {list(self.shape)}; got {list(weights.shape)}")
+            raise DataError(f"the initial weights must have the shape {list(self.shape)}; got {list(weights.shape)}")
         encode_row(self.row, weights.reshape(-1), self._plan, self._settings)

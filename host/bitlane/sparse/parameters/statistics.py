@@ -65,7 +65,7 @@ class StatisticsSettings:
         for name in ("fields", "kinds"):
             value = getattr(self, name)
             if isinstance(value, str) or not isinstance(value, Sequence) or not value or len(set(value)) < len(value):
-                raise DataError(f"{name}={value!r}: give one or more, each once")
+                raise DataError(f"{name}={value!r}: choose one or more, without duplicates")
             object.__setattr__(self, name, tuple(value))
         for field in self.fields:
             as_integer("a field of the statistics", field, 0, LARGEST_FIELD)
@@ -184,7 +184,7 @@ class Statistics:
         wrong = ~((batch.labels == 0) | (batch.labels == 1))
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise DataError(f"row {row}: label {batch.labels[row]:g}; statistics count clicks: labels must be 0 or 1")
+            raise DataError(f"row {row}: label {batch.labels[row]:g}; statistics need labels 0 or 1")
         self._moments(batch)
 
     def forget(self, below: float) -> int:
@@ -230,7 +230,7 @@ class Statistics:
         if self.settings.unit == "rows":
             return np.full(batch.rows, self.rows_seen, np.float64)
         if batch.times is None:
-            raise DataError("statistics with unit='seconds' need the times of the rows: name the column of times")
+            raise DataError("statistics with unit='seconds' need row times: set the time column")
         return batch.times.astype(np.float64)
 
     def _half_lives(self, moments: Floats) -> Floats:

@@ -56,7 +56,7 @@ def read_description(folder: Path, name: str = DESCRIPTION, what: str = "model")
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise DataError(f"{folder} is no {what}: it has no {name}") from error
+        raise DataError(f"{folder} is not a {what}: it has no {name}") from error
     except ValueError as error:
         raise DataError(f"{path} is damaged: {error}") from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -159,7 +159,7 @@ def _check(path: Path, wanted: object, what: str) -> None:
     try:
         actual = _fingerprint(path)
     except FileNotFoundError as error:
-        raise DataError(f"{path.parent} is no complete {what}: it has no {path.name}") from error
+        raise DataError(f"{path.parent} is not a complete {what}: it has no {path.name}") from error
     if not isinstance(wanted, dict) or actual["bytes"] != wanted.get("bytes"):
         size = wanted.get("bytes") if isinstance(wanted, dict) else None
         raise DataError(f"{path} is damaged: it has {actual['bytes']} bytes, not {size}")

@@ -41,7 +41,7 @@ def find_hooks(names: Sequence[str]) -> dict[str, Hook]:
         except Exception as error:  # whatever the user's module does when it is imported
             raise DataError(f"hook {name} cannot be imported: {type(error).__name__}: {error}") from error
         if not callable(hooks[name]):
-            raise DataError(f"hook {name} is no function")
+            raise DataError(f"hook {name} is not a function")
     return hooks
 
 

@@ -104,13 +104,13 @@ class Labels:
             self._store.write(_path(name, move.number), [records.to_bytes(vars(move))])
         except FileTaken as error:
             raise BitlaneError(
-                f"{self._store.uri}: somebody else has moved label {name!r} meanwhile; look, and try again"
+                f"{self._store.uri}: label {name!r} was moved concurrently; check it and try again"
             ) from error
         return move
 
     def _numbers(self, name: str) -> list[int]:
         if not _NAME.fullmatch(name) or name in _RESERVED:
-            raise DataError(f"{name!r} cannot be a label: take letters, digits, '.', '_' and '-', with a letter first")
+            raise DataError(f"{name!r} cannot be a label: use a letter, then letters, digits, '.', '_', '-'")
         stems = [each.partition(".")[0] for each in self._store.names(f"labels/{name}")]
         return sorted(int(stem) for stem in stems if stem.isdecimal())
 

@@ -130,7 +130,7 @@ def check_successor(parent: Manifest, description: Description, shards: int, vir
         before, after = parent.description.data.get(name), description.data.get(name)
         if before != after:
             raise DataError(
-                f"{version} has other settings of hashing, {name}={_short(before)}; this model has {_short(after)}: "
+                f"{version} has different hashing settings, {name}={_short(before)}; this model has {_short(after)}: "
                 "publish it as a base, or under another name"
             )
     if (parent.shards, parent.virtual_shards) != (shards, virtual_shards):

@@ -44,7 +44,7 @@ def mirror(registry: ModelRegistry, uri: str, name: str | None = None) -> None:
         _update(mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri), registry, name)
     except (mlflow.exceptions.MlflowException, OSError) as error:
         reason = " ".join(str(error).split())
-        raise BitlaneError(f"MLflow at {uri} does not show {registry.uri}: {reason}; try again later") from error
+        raise BitlaneError(f"MLflow at {uri} was not updated with {registry.uri}: {reason}; try again later") from error
 
 
 def _update(client: MlflowClient, registry: ModelRegistry, name: str) -> None:

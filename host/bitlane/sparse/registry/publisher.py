@@ -162,7 +162,7 @@ class PeriodicPublisher:
                 self._publish()
                 published = rows
             except (BitlaneError, MemoryError) as error:  # the next version has the changes of this one too
-                LOG.warning("not published: %s", error or "no memory is left")
+                LOG.warning("not published: %s", error or "out of memory")
 
     def _publish(self) -> None:
         manifest = self._publisher.publish(self._metrics)

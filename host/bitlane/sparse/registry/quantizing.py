@@ -88,7 +88,7 @@ def choose_levels(
         return Quantization(None, {"bits": FLOAT_BITS, **record, "lost": {}, "refused": refused})
     raise DataError(
         f"{bits} bits with {kind} levels lose {losses_text(lost)} on {len(scored.labels):,} held-out rows; "
-        f"the bound is {max_loss:g}: take more bits, --bits auto, or a higher --max-loss"
+        f"the bound is {max_loss:g}: use more bits, --bits auto, or a higher --max-loss"
     )
 
 

@@ -67,5 +67,5 @@ class Readers:
 
 def _path(reader: str) -> str:
     if not _NAME.fullmatch(reader):
-        raise DataError(f"{reader!r} cannot be the name of a reader: take letters, digits, '.', '_' and '-'")
+        raise DataError(f"{reader!r} cannot be the name of a reader: use letters, digits, '.', '_' and '-'")
     return f"readers/{reader}.json"

@@ -42,14 +42,14 @@ def from_bytes(data: bytes, name: str) -> Record:
         version = record.pop("format")
         seal = record.pop(_SEAL, None)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{name} is damaged: it is no record in JSON") from error
+        raise DataError(f"{name} is damaged: it is not a JSON record") from error
     content = {"format": version, **record}
     is_canonical = _text({**content, _SEAL: seal}) == data
     if is_canonical and seal == hashlib.sha256(_text(content)).hexdigest() and version == FORMAT:
         return dict(record)
     if isinstance(version, int) and version > FORMAT:
         raise DataError(f"{name} has format {version}; this bitlane reads format {FORMAT}: install a newer version")
-    raise DataError(f"{name} is damaged: its checksum is not that of its content")
+    raise DataError(f"{name} is damaged: its checksum does not match its content")
 
 
 def now() -> str:

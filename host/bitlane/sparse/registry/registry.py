@@ -93,7 +93,7 @@ class Draft:
             if self.folder.read(CLAIM) != self._claim:
                 raise BitlaneError(f"{self.folder.uri} was taken by another publisher; publish again")
             if parent is not None and not self._store.exists(f"{folder_of(parent)}/{NAME}"):
-                raise BitlaneError(f"{self._store.uri}: version {parent} was collected meanwhile; publish again")
+                raise BitlaneError(f"{self._store.uri}: version {parent} was collected in the meantime; publish again")
             self.folder.write(NAME, [manifest.to_bytes()])
         return manifest
 
@@ -161,7 +161,7 @@ class ModelRegistry:
         while chain[0].kind != BASE:
             parent, child = chain[0].parent, chain[0].version
             if parent is None or parent >= child or not self.store.exists(f"{folder_of(parent)}/{NAME}"):
-                raise DataError(f"{self.uri}: version {child} is a change of version {parent}, which is missing")
+                raise DataError(f"{self.uri}: version {child} is a delta of version {parent}, which is missing")
             chain.insert(0, self.manifest(parent))
         return chain
 
@@ -197,7 +197,7 @@ class ModelRegistry:
         ----------
         version : int
         cache : Path, optional
-            A local folder for copies of files that are not local. Default: they are held in memory.
+            A local folder for copies of remote files. Default: they are held in memory.
         after : FrozenModel, optional
             A model that was loaded from this registry. If the version is a change of it, by one or more deltas, only
             these are read, and both models share the rows that have not changed.
@@ -333,7 +333,7 @@ class ModelRegistry:
                 self.folder(version).write(CLAIM, [claim])
                 lease.enter_context(self.folder(version).held(CLAIM))
                 return Draft(version, self.store, claim)
-        raise BitlaneError(f"{self.uri}: too many publish at the same time; publish again")
+        raise BitlaneError(f"{self.uri}: too many concurrent publishers; publish again")
 
     def _known(self) -> str:
         known = self.numbers()

@@ -32,7 +32,7 @@ def compact(registry: ModelRegistry, version: int) -> Manifest:
     chain = registry.chain(version)
     last = chain[-1]
     if last.kind == BASE:
-        raise DataError(f"{registry.uri}: version {version} is a base already")
+        raise DataError(f"{registry.uri}: version {version} is already a base")
     with registry.draft() as draft, ThreadPoolExecutor() as pool:
         written = list(pool.map(lambda shard: _compact_shard(registry, chain, shard, draft), range(last.shards)))
         files = [file for each in written for file in each.files]

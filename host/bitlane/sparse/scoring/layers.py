@@ -50,7 +50,7 @@ class LayeredTable:
 
     def __init__(self, base_table: FrozenTable, overlay: FrozenTable | None = None):
         if overlay is not None and overlay.width != base_table.width:
-            raise DataError(f"the base has {base_table.width} weights a row, what lies above it {overlay.width}")
+            raise DataError(f"the base has {base_table.width} weights a row, the layer above it {overlay.width}")
         self.base, self.overlay = base_table, overlay if overlay is not None and len(overlay) else None
 
     @property

@@ -103,7 +103,7 @@ def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matr
     """
     complete = checkpoints_of(folder)
     if not complete:
-        raise DataError(f"{folder} is no folder of a shard: it has no checkpoint")
+        raise DataError(f"{folder} is not a shard folder: it has no checkpoint")
     path = complete[-1]
     record = storage.read_description(path, STATE, "checkpoint of a shard")
     storage.read_parameters(path, parameters, matrices, "shard")

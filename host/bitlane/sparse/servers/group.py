@@ -91,7 +91,7 @@ class ServerGroup:
         find: Callable[[int], str] | None = None,
     ):
         if not addresses:
-            raise DataError("give the address of at least one server")
+            raise DataError("pass the address of at least one server")
         self.worker = worker or uuid.uuid4().hex
         self.deadline, self._find = deadline, find
         self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)

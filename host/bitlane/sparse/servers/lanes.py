@@ -175,7 +175,7 @@ class LaneService(flight.FlightServerBase):
 
     def _check_open(self) -> None:
         if self._closing:
-            raise ServerClosing("the server is about to end")
+            raise ServerClosing("the server is shutting down")
 
 
 def address_of(host: str, port: int) -> str:

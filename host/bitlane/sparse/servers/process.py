@@ -46,15 +46,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Serve one shard of a sparse model.")
     parser.add_argument("--folder", type=Path, required=True, help="of the shard")
     parser.add_argument(
-        "--spec", type=Path, metavar="JSON", help="make the folder, if it is missing, by this description"
+        "--spec", type=Path, metavar="JSON", help="create the folder, if it is missing, from this description"
     )
-    parser.add_argument("--sync", action="store_true", help="acknowledge updates when the disk has them")
+    parser.add_argument("--sync", action="store_true", help="acknowledge updates after they are synced to disk")
     parser.add_argument(
         "--checkpoint-bytes",
         type=int,
         default=CHECKPOINT_BYTES,
         metavar="N",
-        help="write a checkpoint when the log has more bytes (default: 1 GiB)",
+        help="write a checkpoint when the log exceeds this (default: 1 GiB)",
     )
     add_reach(parser)
     return parser

@@ -50,10 +50,10 @@ def add_reach(parser: argparse.ArgumentParser) -> None:
     """Add the options of `reach_of` and `orphaned`."""
     parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1; others need a token and TLS")
     parser.add_argument("--port", type=int, default=0, help="default: any free one")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="with the token that clients must know")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="file with the token that clients must send")
     parser.add_argument("--tls-certificate", type=Path, metavar="PEM")
     parser.add_argument("--tls-key", type=Path, metavar="PEM")
-    parser.add_argument("--limit", type=int, default=64, metavar="N", help="requests that run or wait (default: 64)")
+    parser.add_argument("--limit", type=int, default=64, metavar="N", help="most requests at a time (default: 64)")
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process ends")
 
 

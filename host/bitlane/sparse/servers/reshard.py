@@ -59,7 +59,7 @@ def merged_state(states: Sequence[dict[str, NDArray[Any]]]) -> dict[str, NDArray
 
 def _check(shards: Sequence[ParameterShard]) -> None:
     if not shards:
-        raise DataError("give the folder of at least one shard")
+        raise DataError("pass the folder of at least one shard")
     for server, shard in enumerate(shards):
         if (shard.spec.server, shard.spec.servers) != (server, len(shards)):
             raise DataError(

@@ -83,7 +83,7 @@ class TrainingRounds:
     def check(self, step: WorkerStep) -> None:
         """Raise DataError if a step does not belong to the training."""
         if step.worker >= self.workers:
-            raise DataError(f"a step of worker {step.worker} came; the training has {self.workers} workers")
+            raise DataError(f"got a step of worker {step.worker}, but the training has {self.workers} workers")
 
     def advance(self, step: WorkerStep) -> None:
         """Set the clock of the step's worker, if the step came before too: other servers may have missed it."""

@@ -97,7 +97,7 @@ def encode_rows(rows: Floats, codec: str, seed: int) -> Bytes:
         return _bytes_of(round_to_half(rows, seed))
     if not np.isfinite(rows).all():
         row = int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise DataError(f"codec 'int8' needs finite values; row {row} has others: the training has diverged")
+        raise DataError(f"codec 'int8' needs finite values; row {row} is not finite: the training has diverged")
     scales, numbers = np.empty(len(rows), np.float32), np.empty(rows.shape, np.int8)
     to_int8(_writeable(rows, np.float32), np.uint64(seed), scales, numbers)
     return np.concatenate([_bytes_of(scales), _bytes_of(numbers)])
@@ -240,7 +240,7 @@ def decode_chunks(data: Bytes, values: int) -> tuple[Keys, Floats]:
     keys: list[Keys] = [np.zeros(0, np.uint64)]
     gradients: list[Floats] = [np.zeros((0, values), np.float32)]
     if len(data) < _COUNT.size:
-        raise DataError("a push without a byte: the message is damaged")
+        raise DataError("an empty push: the message is damaged")
     at = _COUNT.size
     for _ in range(data[0]):
         if at + _CHUNK.size > len(data):

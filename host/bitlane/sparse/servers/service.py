@@ -77,7 +77,7 @@ class ShardService(LaneService):
         with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
             self._check_open()
             if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
-                raise DataError(f"another client has the name of worker {opening['worker']!r}: names must differ")
+                raise DataError(f"another client is named worker {opening['worker']!r}: names must differ")
             if batch is not None and not batch.schema.equals(wire.BYTE_SCHEMA):
                 columns = ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
                 raise DataError(f"a request has the column byte: uint8; got {columns}")
@@ -120,7 +120,7 @@ class ShardService(LaneService):
 
     def _stop(self, request: Record) -> Record:
         if self._on_stop is None:
-            raise BitlaneError("this server does not end by request")
+            raise BitlaneError("this server cannot be stopped by a request")
         self._on_stop()
         return {}
 

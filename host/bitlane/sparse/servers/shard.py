@@ -326,7 +326,7 @@ class ParameterShard:
             return None
         if update.sequence != last + 1:
             raise DataError(
-                f"gap in the sequences of worker {update.worker!r}: {update.sequence} came, {last + 1} was expected"
+                f"missing updates of worker {update.worker!r}: got sequence {update.sequence}, expected {last + 1}"
             )
         sequences[update.worker] = update.sequence
         return update

@@ -142,6 +142,6 @@ class ShardSpec:
         try:
             return cls.from_json(json.loads(path.read_bytes()))
         except FileNotFoundError:
-            raise DataError(f"{path.parent} is no folder of a shard: it has no {path.name}") from None
+            raise DataError(f"{path.parent} is not a shard folder: it has no {path.name}") from None
         except ValueError as error:
             raise DataError(f"{path} is damaged: {error}") from error

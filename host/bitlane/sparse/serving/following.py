@@ -91,7 +91,7 @@ class Follower:
     poll : float, default=0.5
         Seconds between looks.
     cache : Path, optional
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
 
     Attributes
     ----------

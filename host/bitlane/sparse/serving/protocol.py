@@ -101,7 +101,7 @@ def read_request(body: bytes) -> InferRequest:
     for each in request["inputs"]:
         tensor = _tensor_of(each)
         if tensor.name in tensors:
-            raise DataError(f"tensor {tensor.name!r} is there twice")
+            raise DataError(f"tensor {tensor.name!r} appears twice")
         tensors[tensor.name] = tensor
     return InferRequest(tensors, given)
 
@@ -163,7 +163,7 @@ def write_answer(name: str, answer: Answer, request: InferRequest) -> bytes:
     finite = np.isfinite(predictions)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise BitlaneError(f"the prediction of row {row} is {predictions[row]:g}, which JSON cannot carry")
+        raise BitlaneError(f"the prediction of row {row} is {predictions[row]:g}, which JSON cannot represent")
     output = {"name": OUTPUT, "datatype": "FP32", "shape": [len(predictions)], "data": predictions.tolist()}
     record: dict[str, Any] = {"model_name": name, "model_version": str(answer.version)}
     if request.id is not None:

@@ -83,7 +83,7 @@ class Recorder:
         try:
             self._file = path.open("xb")
         except FileExistsError:
-            raise DataError(f"{path} is there: give a new name for the record of requests") from None
+            raise DataError(f"{path} exists: use a new name for the record of requests") from None
         except OSError as error:
             raise BitlaneError(f"{path} cannot be written: {error.strerror or error}") from error
         self.path = path

@@ -39,7 +39,7 @@ class RequestBounds:
         """Raise DataError if a request of this size is too large."""
         for name, given, most in (("rows", rows, self.rows), ("features", features, self.features)):
             if given > most:
-                raise DataError(f"the request has {given:,} {name}; this service takes at most {most:,}: send less")
+                raise DataError(f"the request has {given:,} {name}; this service accepts at most {most:,}: send fewer")
 
 
 def batch_of(keys: Keys, offsets: Offsets, fields: Fields | None = None, values: Floats | None = None) -> Batch:
@@ -76,7 +76,7 @@ def check_values(values: Floats) -> None:
     finite = np.isfinite(values)
     if not finite.all():
         at = int(np.argmin(finite))
-        raise DataError(f"value {at} is {values[at]:g}; values must be finite: leave out the feature")
+        raise DataError(f"value {at} is {values[at]:g}; values must be finite: omit the feature")
 
 
 class _Constant:

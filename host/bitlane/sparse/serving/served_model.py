@@ -63,7 +63,7 @@ class ServedVersion:
     def check_fields(self, given: bool, features: int) -> None:
         """Raise DataError if a request with features lacks the fields that this version needs."""
         if features and not given and self.uses_fields:
-            raise DataError(f"version {self.number} of the model uses fields: send the field of each key")
+            raise DataError(f"version {self.number} of the model uses fields: send a field for each key")
 
     def warm_up(self) -> None:
         """Score rows, so that no request waits for a compiler."""

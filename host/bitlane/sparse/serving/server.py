@@ -49,7 +49,7 @@ class ServerOptions:
     poll : float, default=0.5
         Seconds between looks at the label.
     cache : Path, optional
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
     record : Path, optional
         A new file for a share of the requests.
     record_share : float, default=0.01
@@ -186,7 +186,7 @@ class ScoringServer:
         until = time.monotonic() + _START_SECONDS
         while not server.started:
             if not thread.is_alive() or time.monotonic() > until:
-                raise BitlaneError(f"the server over HTTP did not start at {options.host}:{options.port}")
+                raise BitlaneError(f"the HTTP server did not start at {options.host}:{options.port}")
             time.sleep(0.01)
         self.http_address = address_of(options.host, listening.getsockname()[1])
 

@@ -167,7 +167,7 @@ class HttpService:
         begin = time.perf_counter()
         try:
             if self._closing:
-                raise ServerClosing("the server is about to end")
+                raise ServerClosing("the server is shutting down")
             version = self._version(request)
             wanted = version.number if "version" in request.path_params else None
             with self._bodies.admitted():
@@ -184,7 +184,7 @@ class HttpService:
 
         def read(version: ServedVersion) -> Batch:
             if wanted not in (None, version.number):
-                raise _Refused(404, f"version {wanted} does not answer any more; version {version.number} does")
+                raise _Refused(404, f"version {wanted} is no longer served; version {version.number} is")
             parsed.append(protocol.read_request(body))
             return protocol.batch_of_tensors(parsed[0].tensors, version, self._served.bounds)
 
@@ -198,7 +198,7 @@ class HttpService:
             raise _Refused(404, f"unknown model {name!r}; this service has {self._served.name!r}")
         version = self._served.version
         if given not in (None, str(version.number)):
-            raise _Refused(404, f"version {given} does not answer; version {version.number} does")
+            raise _Refused(404, f"version {given} is not served; version {version.number} is")
         return version
 
     async def _read_body(self, request: Request) -> bytes:
@@ -220,7 +220,7 @@ class HttpService:
         try:
             return await asyncio.wait_for(read(), BODY_SECONDS)
         except (TimeoutError, asyncio.TimeoutError):
-            raise _Refused(408, f"the body did not come in {BODY_SECONDS:g} s") from None
+            raise _Refused(408, f"the body did not arrive within {BODY_SECONDS:g} s") from None
 
     # --- inside
     async def _in_thread(self, function: Callable[[], Any]) -> Any:

@@ -36,7 +36,7 @@ class Codebook:
         if levels.ndim != 2 or levels.shape[1] not in [1 << bits for bits in BITS]:
             raise DataError(f"levels must be [width, 4, 16 or 256]; got {list(levels.shape)}")
         if not np.isfinite(levels).all() or (np.diff(levels, axis=1) < 0).any():
-            raise DataError("levels must be finite, and must not descend within a column")
+            raise DataError("levels must be finite and ascending within a column")
 
     @property
     def width(self) -> int:

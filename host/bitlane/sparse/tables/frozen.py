@@ -69,7 +69,7 @@ class FrozenTable:
         self.data = data
         magic, version, bits, count, self.width = _HEADER.unpack_from(data.data)
         if magic != MAGIC:
-            raise DataError("this is no frozen table: it begins with other bytes")
+            raise DataError("not a frozen table: its first bytes are different")
         if version != FORMAT:
             raise DataError(f"the table has format {version}; this version reads format {FORMAT}")
         self._count = int(count)
@@ -203,16 +203,16 @@ def freeze(chunks: Chunks, count: int, width: int, codebook: Codebook | None = N
     for keys, rows in _in_order(chunks):
         words = words_of(keys)
         if done + len(words) > count:
-            raise ValueError(f"more than {count:,} keys came")
+            raise ValueError(f"got more than {count:,} keys")
         if packing.pack(table._index, table._remainders, bucket_bits, words, done, previous) < len(words):
-            raise ValueError("keys must come in the order of their words, each once")
+            raise ValueError("keys must be in the order of their words, without duplicates")
         if codebook is None:
             table._values[done * width : (done + len(rows)) * width] = rows.reshape(-1)
         else:
             packing.write_codes(np.ascontiguousarray(rows), table._levels, bits, done, table._values)
         done, previous = done + len(words), words[-1]
     if done != count:
-        raise ValueError(f"{done:,} keys came instead of {count:,}")
+        raise ValueError(f"got {done:,} keys instead of {count:,}")
     packing.close_index(table._index)
     return table
 

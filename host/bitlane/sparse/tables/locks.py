@@ -74,7 +74,7 @@ class ReadersWriterLock:
         if self._owner != me:
             if getattr(self._held, "depth", 0):
                 raise BitlaneError(
-                    "rows cannot come or go inside `updating` or `pinned`: insert before it, or after it"
+                    "rows cannot be inserted or removed inside `updating` or `pinned`: do it before or after"
                 )
             with self._condition:
                 self._waiting += 1

@@ -247,7 +247,7 @@ class Table:
             `older_than` without stamps.
         """
         if older_than is not None and not self.track_age:
-            raise DataError("older_than needs the ages of rows: make the table with track_age=True")
+            raise DataError("older_than needs row ages: create the table with track_age=True")
         storage = self._storage
         with self._lock.exclusive:
             before = len(self)

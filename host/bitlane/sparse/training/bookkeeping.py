@@ -79,7 +79,7 @@ class Bookkeeper:
         """Raise DataError if the training has done so many epochs already."""
         if self.progress.epoch >= epochs:
             raise DataError(
-                f"epochs={epochs}: the training has done {self.progress.epoch} already; give the total, with those"
+                f"epochs={epochs}: the training has already done {self.progress.epoch}; give the total, with those"
             )
 
     # --- time

@@ -95,7 +95,7 @@ def read_log(folder: str | Path) -> list[Line]:
     try:
         *complete, _ = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        raise DataError(f"{folder} is no run folder of a sparse training: it has no {NAME}") from None
+        raise DataError(f"{folder} is not a run folder of a sparse training: it has no {NAME}") from None
     lines: list[Line] = []
     for number, text in enumerate(complete, 1):
         try:

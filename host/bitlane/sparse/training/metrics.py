@@ -51,7 +51,7 @@ class MetricsServer:
     def __init__(self, address: str):
         host, _, port = address.rpartition(":")
         if not port.isdecimal() or int(port) > 65535:
-            raise DataError(f"{address!r} is neither a port nor HOST:PORT, for example 9100")
+            raise DataError(f"{address!r} is not a port or HOST:PORT, for example 9100")
         client = require_extra("prometheus_client", "an endpoint for Prometheus", "'bitlane[metrics]'")
         registry = client.CollectorRegistry()
         self._rows = client.Counter("bitlane_sparse_rows", "Rows that were learned", registry=registry)

@@ -176,7 +176,7 @@ def find_model(path: str | Path) -> Path:
         return path
     last = checkpoint.latest(path) if path.is_dir() else None
     if last is None:
-        raise DataError(f"{path} holds no sparse model: give a run folder with a checkpoint, or the folder of a model")
+        raise DataError(f"{path} contains no sparse model: pass a run folder with a checkpoint, or a model folder")
     return last / MODEL
 
 

@@ -197,5 +197,5 @@ class Pusher:
     def _refuse(self, what: str, key: int, row: NDArray[Any]) -> None:
         raise DataError(
             f"a push of kind {self.settings.kind!r} takes sizes below {(LIMIT + 128) * UNIT:,.0f}; {what} of key {key} "
-            f"is larger or not finite, its last gradient {row.tolist()}; take fewer rows a minibatch, or kind 'full'"
+            f"is larger or not finite, its last gradient {row.tolist()}; use fewer rows per minibatch, or kind 'full'"
         )

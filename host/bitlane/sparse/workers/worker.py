@@ -77,7 +77,7 @@ class WorkerOptions:
         if self.pull not in ROW_CODECS:
             raise DataError(f"pull={self.pull!r}: choose one of {', '.join(ROW_CODECS)}")
         if self.pull == "int8" and self.staleness:
-            raise DataError("pull='int8' needs staleness=0: a cache has the optimizers' state, too fine for 8 bits")
+            raise DataError("pull='int8' needs staleness=0: the cache stores optimizer state, too fine for 8 bits")
 
 
 @dataclass

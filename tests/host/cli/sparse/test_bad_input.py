@@ -71,7 +71,7 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
         (["rows.libsvm", "--test", "nowhere.csv"], "no file matches 'nowhere.csv'"),
         (["rows.libsvm", "--follow"], "--follow needs one folder"),
         ([".", "--follow", "--epochs", "2"], "--epochs: a followed folder has one epoch"),
-        (["rows.libsvm", "--metrics-port", "x"], "is neither a port nor HOST:PORT"),
+        (["rows.libsvm", "--metrics-port", "x"], "is not a port or HOST:PORT"),
         (["rows.libsvm", "--learning-rate", "1e30"], "lower the learning rate"),
         (["rows.libsvm", "--model", "dnn", "--batch-rows", "1"], "batch_rows=1"),
     ],
@@ -136,7 +136,7 @@ def test_a_disk_that_fills_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, caps
 def test_bad_models(trains: Callable[..., str], fails: Fails) -> None:
     data = write("rows.libsvm", LIBSVM)
     for arguments in (["evaluate", "run", data], ["predict", "run", data, "--out", "p.csv"], ["inspect", "run"]):
-        assert "run holds no sparse model" in fails("sparse", *arguments)
+        assert "run contains no sparse model" in fails("sparse", *arguments)
     trains(data, "--out", "run")
     assert "must end with .csv or .parquet" in fails("sparse", "predict", "run", data, "--out", "p.txt")
     assert "existing folder" in fails("sparse", "predict", "run", data, "--out", "nowhere/p.csv")

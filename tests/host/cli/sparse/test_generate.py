@@ -36,4 +36,4 @@ def test_every_setting_reaches_the_log(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("text", ["0", "1.5", "-3", "many", "inf", "nan"])
 def test_numbers_of_rows(text: str, fails: Callable[..., str]) -> None:
-    assert f"argument --rows: '{text}' is not a whole number" in fails("sparse", "generate", "log", f"--rows={text}")
+    assert f"argument --rows: '{text}' is not an integer" in fails("sparse", "generate", "log", f"--rows={text}")

@@ -157,7 +157,7 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: not supported with --engine ray"),
         (["--engine", "ray", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
         (["--engine", "ray", "--push-share", "0.1"], "--push-share: needs --push topk"),
-        (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key is for a cluster: without --ray-address"),
+        (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key needs a cluster: add --ray-address"),
         (
             ["--engine", "ray", "--ray-address", "127.0.0.1:9"],
             "servers of a cluster can be reached from other machines",
@@ -187,7 +187,7 @@ def test_the_servers_of_another_training_are_refused(
     trains(clicks, "--label", "click", "--out", "run")
     resumed = refusal(["train", "--resume", "run", "--servers", "2"], capsys)
     assert resumed == "--servers: the training in run has no servers; omit it"
-    assert refusal(["status", "run"], capsys).startswith("run has no servers: give the run folder of a training")
+    assert refusal(["status", "run"], capsys).startswith("run has no servers: pass the run folder of a training")
     assert refusal(["train", "--resume", "run", "--workers", "3"], capsys).startswith("--workers: a resumed training")
     assert refusal(["status", "nowhere"], capsys) == "nowhere is neither a run folder nor HOST:PORT"
     assert refusal(["status", "127.0.0.1:9"], capsys).startswith("server 127.0.0.1:9: connection refused")

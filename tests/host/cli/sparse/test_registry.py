@@ -96,12 +96,12 @@ def test_what_is_refused(runs: tuple[Path, Path], clicks: Path, call: Call, fail
     one, _ = runs
     assert call("versions", REGISTRY) == f"{REGISTRY} has no version\n"
     assert fails("promote", REGISTRY, "latest") == f"{REGISTRY} has no version: publish one"
-    assert fails("publish", "nowhere", REGISTRY).startswith("nowhere holds no sparse model")
+    assert fails("publish", "nowhere", REGISTRY).startswith("nowhere contains no sparse model")
     call("publish", one, REGISTRY)
     assert fails("publish", one, REGISTRY, "--base", "--parent", 1) == "use either --base or --parent, not both"
     assert fails("publish", one, REGISTRY, "--shards", 2).startswith("--shards: a delta has the shards of its")
     call("train", clicks, *LABEL, "--ignore", "price", "--out", "three")
-    assert fails("publish", "three", REGISTRY).startswith("version 1 has other settings of hashing, schema={")
+    assert fails("publish", "three", REGISTRY).startswith("version 1 has different hashing settings, schema={")
     statistics = ["--statistics", "--model", "lr"]
     call("train", clicks, *LABEL, *statistics, "--out", "four")
     assert fails("publish", "four", REGISTRY) == "four: models with statistics cannot be published yet"
@@ -167,5 +167,5 @@ def test_a_mirror_that_is_away_is_a_warning(
     assert main(["sparse", "publish", str(runs[0]), REGISTRY, "--mlflow", "http://127.0.0.1:9"]) == 0
     found = capsys.readouterr()
     assert found.out.startswith("version 1, base of 33 rows")
-    assert "note: MLflow at http://127.0.0.1:9 does not show models/ctr: " in found.err
+    assert "note: MLflow at http://127.0.0.1:9 was not updated with models/ctr: " in found.err
     assert ModelRegistry(REGISTRY).numbers() == [1]

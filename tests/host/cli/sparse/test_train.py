@@ -311,7 +311,7 @@ def test_a_damaged_checkpoint_is_one_clear_line(
 
 
 def test_what_cannot_be_resumed(here: Path, fails: Callable[..., str]) -> None:
-    assert "is no run folder of a sparse training" in fails("sparse", "train", "--resume", "nowhere")
+    assert "is not a run folder of a sparse training" in fails("sparse", "train", "--resume", "nowhere")
     (here / "run.jsonl").write_text(json.dumps({"kind": "run", "format": 2}) + "\n")
     assert "is not the log of a sparse training" in fails("sparse", "train", "--resume", ".")
 

@@ -50,9 +50,9 @@ def test_dense_arrays_lose_their_zeros(seed: int) -> None:
 @pytest.mark.parametrize(
     ("arrays", "settings", "message"),
     [
-        ({"keys": [1]}, {}, "set.npz: there is no array 'offsets' beside 'keys'"),
-        ({"keys": [1], "offsets": [0, 1]}, {}, "set.npz: there is no array 'labels' beside 'keys'"),
-        ({"keys": [0.5], "offsets": [0, 1], "labels": [1]}, {}, "keys are float64; they must be whole numbers"),
+        ({"keys": [1]}, {}, "set.npz: array 'offsets' is missing beside 'keys'"),
+        ({"keys": [1], "offsets": [0, 1]}, {}, "set.npz: array 'labels' is missing beside 'keys'"),
+        ({"keys": [0.5], "offsets": [0, 1], "labels": [1]}, {}, "keys are float64; they must be integers"),
         ({"keys": [-5], "offsets": [0, 1], "labels": [1]}, {}, "set.npz: key -5 is negative"),
         ({"keys": [5], "offsets": [0, 2], "labels": [1]}, {}, "set.npz: offsets must begin with 0 and end with"),
         ({"keys": [5], "offsets": [0, 1], "labels": [3]}, {}, "set.npz, row 1: label 3 is neither 0 nor 1"),

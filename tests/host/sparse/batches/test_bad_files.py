@@ -51,8 +51,8 @@ def failure(path: Path, threads: int, **settings: Any) -> tuple[str, int]:
         ("ffm", b"1 70000:3:1", ", line 40001: field 70000 is above the largest, 65535"),
         ("csv", b"2,u7,2.5", ", row 40001: label 2 is neither 0 nor 1"),
         ("csv", b",u7,2.5", ", row 40001: label column 'label' is empty"),
-        ("csv", b"1,u7,dear", ", row 40001: numeric column 'price' has 'dear', which is no finite number"),
-        ("csv", b"1,u7,1e39", ", row 40001: numeric column 'price' is inf, no finite float32"),
+        ("csv", b"1,u7,dear", ", row 40001: numeric column 'price' has 'dear', which is not a finite number"),
+        ("csv", b"1,u7,1e39", ", row 40001: numeric column 'price' is inf, not a finite float32"),
         ("csv", b"1,u7", ", row 40001: expected 3 columns, got 2: 1,u7"),
     ],
 )
@@ -209,4 +209,4 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_csv_has_no_lists(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"label,keys\n1,3\n")
     found, _ = failure(tmp_path / "a.csv", 2, schema=ListSchema())
-    assert found == "a.csv: CSV has no lists; describe its columns by a Schema"
+    assert found == "a.csv: CSV has no lists; describe its columns with a Schema"

@@ -32,7 +32,7 @@ def test_other_labels_are_no_classes(wrong: float) -> None:
 def test_regression_takes_finite_float32() -> None:
     assert check_labels(np.array([2.5, -7.0]), "regression", LOCATION).tolist() == [2.5, -7.0]
     for wrong in (np.nan, np.inf, 1e39):
-        with pytest.raises(DataError, match=r"clicks.csv, row 102: label .* is no finite float32"):
+        with pytest.raises(DataError, match=r"clicks.csv, row 102: label .* is not a finite float32"):
             check_labels(np.array([1.0, wrong]), "regression", LOCATION)
 
 

@@ -77,5 +77,5 @@ def test_missing_columns_are_named() -> None:
         wanted_columns(Schema(categorical=("user",)), ["users", "label"], "day.csv")
     with pytest.raises(DataError, match=r"day.csv: there is no label column 'click'; did you mean 'clicks'?"):
         wanted_columns(Schema("click"), ["clicks", "user"], "day.csv")
-    with pytest.raises(DataError, match=r"day.csv: column 'user' is there twice"):
+    with pytest.raises(DataError, match=r"day.csv: column 'user' appears twice"):
         wanted_columns(Schema(categorical=("user",)), ["user", "label", "user"], "day.csv")

@@ -236,5 +236,5 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str, tmp_pa
 
 
 def test_a_folder_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere: there is no such folder"):
+    with pytest.raises(DataError, match=r"nowhere: no such folder"):
         stream(tmp_path / "nowhere")

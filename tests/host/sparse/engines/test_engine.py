@@ -68,7 +68,7 @@ def test_a_resumed_training_goes_on_with_more_servers(seed: int, tmp_path: Path)
     assert sum(line["rows"] for line in lines) == 2 * rows
     assert {line["epoch"] for line in lines} == {0, 1}
     assert sorted(path.glob("servers/*")) == [path / "servers" / f"shard-{server}" for server in range(3)]
-    with pytest.raises(DataError, match=r"^epochs=2: the training has done 2 already"):
+    with pytest.raises(DataError, match=r"^epochs=2: the training has already done 2"):
         train(RunFolder.resume(path), spec, shares, 2)
 
 

@@ -123,7 +123,7 @@ def test_tables_are_hashed_as_files_are() -> None:
             assert batch.fields[part].tolist() == [field for _, field, _ in features]
             assert batch.values[part].tolist() == [value for _, _, value in features]
     assert find_encoder(frame(), None, True).fields == 5
-    with pytest.raises(DataError, match="fields is for arrays and batches: each column of a table is a field"):
+    with pytest.raises(DataError, match="fields applies to arrays and batches only: each column of a table is a field"):
         encode(frame(), [0] * 5)
 
 

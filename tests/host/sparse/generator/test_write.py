@@ -151,9 +151,9 @@ def test_segments_appear_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
-    with pytest.raises(DataError, match="exists and is not an empty folder: name a new one"):
+    with pytest.raises(DataError, match="exists and is not an empty folder: use a new name"):
         write_click_log(ClickLog(SETTINGS), tmp_path, 10)
-    with pytest.raises(DataError, match="exists and is not an empty folder: name a new one"):
+    with pytest.raises(DataError, match="exists and is not an empty folder: use a new name"):
         write_click_log(ClickLog(SETTINGS), tmp_path / "mine", 10)
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
     with pytest.raises(DataError, match="format='xml': choose one of 'parquet', 'arrow', 'csv', 'libffm'"):

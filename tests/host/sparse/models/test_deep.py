@@ -190,7 +190,7 @@ def test_a_field_above_the_last_is_refused():
         np.array([5], np.uint64), np.array([FIELDS], np.uint16), np.ones(1, np.float32), np.array([0, 1]),
         np.ones(1, np.float32),
     )  # fmt: skip
-    with pytest.raises(DataError, match=r"^field 3 is above the model's last, 2; set fields=4$"):
+    with pytest.raises(DataError, match=r"^field 3 exceeds the model's largest, 2; set fields=4$"):
         network.check(batch)
 
 

@@ -162,7 +162,7 @@ def test_a_field_above_the_limit_is_named_and_nothing_is_learned(seed: int) -> N
     batch = rows_for(SPECS[5], seed, 20)
     model = SparseModel(ModelSpec("ffm", fields=3))
     for method in (model.learn, model.scores):
-        with pytest.raises(DataError, match="field 3 is above the model's last, 2; set fields=4"):
+        with pytest.raises(DataError, match="field 3 exceeds the model's largest, 2; set fields=4"):
             method(batch)
     assert len(model.parameters.table) == 0 and model.rows_seen == 0
 

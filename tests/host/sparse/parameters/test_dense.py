@@ -53,7 +53,7 @@ def test_pull_is_a_copy() -> None:
 
 
 def test_other_shapes_are_refused() -> None:
-    with pytest.raises(DataError, match=r"first weights must have the shape \[2\]; got \[3\]"):
+    with pytest.raises(DataError, match=r"initial weights must have the shape \[2\]; got \[3\]"):
         Matrix((2,), SGD(), np.zeros(3, np.float32))
     with pytest.raises(DataError, match=r"gradient must have the shape \[2\]; got \[2, 1\]"):
         Matrix((2,), SGD()).push(np.zeros((2, 1), np.float32))

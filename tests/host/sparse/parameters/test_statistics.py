@@ -233,11 +233,11 @@ def test_what_cannot_be_counted(seed: int) -> None:
     found = Statistics(StatisticsSettings((0,), 4, half_life=1.0, unit="seconds"))
     labels = batch.labels.copy()
     labels[3] = 0.5
-    with pytest.raises(DataError, match=r"row 3: label 0.5; statistics count clicks: labels must be 0 or 1"):
+    with pytest.raises(DataError, match=r"row 3: label 0.5; statistics need labels 0 or 1"):
         found.update(Batch(*(getattr(batch, name) for name in NAMES[:4]), labels, batch.times))
     timeless = Batch(*(getattr(batch, name) for name in NAMES[:5]))
     for method in (found.enrich, found.update):
-        with pytest.raises(DataError, match="need the times of the rows"):
+        with pytest.raises(DataError, match="need row times"):
             method(timeless)
     assert found.rows_seen == 0 and len(found.table) == 0
     found.update(batch.slice(0, 0))
@@ -247,9 +247,9 @@ def test_what_cannot_be_counted(seed: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"fields": ()}, r"fields=\(\): give one or more, each once"),
-        ({"fields": (1, 1)}, r"fields=\(1, 1\): give one or more, each once"),
-        ({"kinds": "rate"}, "kinds='rate': give one or more"),
+        ({"fields": ()}, r"fields=\(\): choose one or more, without duplicates"),
+        ({"fields": (1, 1)}, r"fields=\(1, 1\): choose one or more, without duplicates"),
+        ({"kinds": "rate"}, "kinds='rate': choose one or more"),
         ({"kinds": ("mean",)}, "kind 'mean' of the statistics is unknown; choose among rate, count, clicks"),
         ({"first_field": 3}, "first_field=3: it must be an integer from 4 to 65534"),
         ({"half_life": 0.0}, "half_life=0.0: it must be above 0"),

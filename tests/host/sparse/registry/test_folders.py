@@ -86,19 +86,19 @@ def test_other_settings_of_hashing_are_one_line(tmp_path: Path) -> None:
     assert first.description.data == DATA
     other = {**DATA, "schema": {"kind": "columns", "categorical": ["item"]}}
     message = (
-        "version 1 has other settings of hashing, schema={'kind': 'columns', 'categorical': ['user']}; this model has "
+        "version 1 has different hashing settings, schema={'kind': 'columns', 'categorical': ['user']}; this model has "
         "{'kind': 'columns', 'categorical': ['item']}: publish it as a base, or under another name"
     )
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         publish_folder(registry, saved(tmp_path / "m", model, other), parent=1)
-    with pytest.raises(DataError, match="other settings of hashing"):
+    with pytest.raises(DataError, match="different hashing settings"):
         publish_folder(registry, saved(tmp_path / "m", model), parent=1)
     assert publish_folder(registry, saved(tmp_path / "m", model, other)).kind == "base"
 
 
 def test_what_cannot_be_published(tmp_path: Path) -> None:
     registry = ModelRegistry(tmp_path / "model")
-    with pytest.raises(DataError, match="holds no sparse model"):
+    with pytest.raises(DataError, match="contains no sparse model"):
         publish_folder(registry, tmp_path)
     with pytest.raises(DataError, match="has no version 3; it has none"):
         publish_folder(registry, saved(tmp_path / "m", SparseModel(SPEC)), parent=3)

@@ -38,7 +38,7 @@ def test_hooks_come_by_name_and_by_entry_point(module: str, monkeypatch: pytest.
         ("my_validators:gone", "hook my_validators:gone cannot be imported: AttributeError"),
         ("no_such_module:check", "hook no_such_module:check cannot be imported: ModuleNotFoundError"),
         ("broken_validators:check", "cannot be imported: ZeroDivisionError: by zero"),
-        ("my_validators:limit", "hook my_validators:limit is no function"),
+        ("my_validators:limit", "hook my_validators:limit is not a function"),
     ],
 )
 def test_wrong_names_are_one_line(module: str, name: str, message: str) -> None:

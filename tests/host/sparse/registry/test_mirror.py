@@ -70,5 +70,7 @@ def test_mlflow_shows_versions_labels_and_metrics(tmp_path: Path, uri: str) -> N
 def test_a_server_that_is_away_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     registry = ModelRegistry(tmp_path / "models/ctr")
-    with pytest.raises(BitlaneError, match=r"^MLflow at http://127\.0\.0\.1:9 does not show [^\n]*; try again later$"):
+    with pytest.raises(
+        BitlaneError, match=r"^MLflow at http://127\.0\.0\.1:9 was not updated [^\n]*; try again later$"
+    ):
         mirror(registry, "http://127.0.0.1:9")

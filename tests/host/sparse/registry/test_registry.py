@@ -131,7 +131,7 @@ def test_a_manifest_in_the_place_of_another_is_found(registry: ModelRegistry, tm
 def test_a_missing_parent_is_one_line(registry: ModelRegistry, tmp_path: Path) -> None:
     (tmp_path / "model/versions/0000002/manifest.json").unlink()
     for call in (lambda: registry.load(3), lambda: registry.move_label("production", 3)):
-        with pytest.raises(DataError, match=f"^{tmp_path}/model: version 3 is a change of version 2, which is missing"):
+        with pytest.raises(DataError, match=f"^{tmp_path}/model: version 3 is a delta of version 2, which is missing"):
             call()
 
 
@@ -199,7 +199,7 @@ def test_two_movers_of_a_label_cannot_both_win(registry: ModelRegistry, monkeypa
         thread.start()
     for thread in threads:
         thread.join()
-    assert lost == [f"{registry.uri}: somebody else has moved label 'production' meanwhile; look, and try again"]
+    assert lost == [f"{registry.uri}: label 'production' was moved concurrently; check it and try again"]
     assert [registry.label("production")] == won and len(registry.history("production")) == 2
 
 

@@ -53,7 +53,7 @@ def test_a_compaction_has_the_files_of_a_full_snapshot(tmp_path: Path, changing:
     publish_folder(registry, folder, shards=shards)
     assert files(registry, 5) == files(registry, 6) and len(files(registry, 5)) == shards + 1
     assert (found.kind, found.parent, found.rows) == ("base", 4, len(changing.weights()))
-    with pytest.raises(DataError, match="version 5 is a base already"):
+    with pytest.raises(DataError, match="version 5 is already a base"):
         compact(registry, 5)
 
 

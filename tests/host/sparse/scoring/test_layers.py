@@ -57,7 +57,7 @@ def test_deltas_above_a_base(seed, bits):
 def test_an_empty_overlay_is_none():
     base = frozen({1: np.float32([1])}, 1)
     assert LayeredTable(base, frozen({}, 1)).overlay is None
-    with pytest.raises(DataError, match="1 weights a row, what lies above it 2"):
+    with pytest.raises(DataError, match="1 weights a row, the layer above it 2"):
         LayeredTable(base, frozen({}, 2))
 
 

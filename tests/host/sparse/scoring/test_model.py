@@ -70,7 +70,7 @@ def test_rows_without_known_keys_have_the_intercept(seed):
 
 def test_a_field_above_the_models_last_is_refused(seed):
     frozen = frozen_model(SparseModel(ModelSpec("ffm", fields=2)))
-    with pytest.raises(DataError, match="above the model's last, 1"):
+    with pytest.raises(DataError, match="exceeds the model's largest, 1"):
         frozen.scores(planted_rows(seed, 50))
 
 

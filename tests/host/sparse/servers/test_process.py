@@ -92,7 +92,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     command = [*PROGRAM, "--folder", str(tmp_path)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert found.returncode == 1 and found.stdout == ""
-    assert found.stderr == f"error: {tmp_path} is no folder of a shard: it has no shard.json\n"
+    assert found.stderr == f"error: {tmp_path} is not a shard folder: it has no shard.json\n"
     for options, message in (
         (["--host", "0.0.0.0"], "needs a token and TLS"),
         (["--tls-key", folder / "shard.json"], "TLS needs both"),

@@ -92,7 +92,7 @@ def test_int8_takes_zeros_and_refuses_what_is_not_finite() -> None:
     rows = np.array([[0, 0], [1e-45, 0], [3, -3]], np.float32)
     found = decode_rows(encode_rows(rows, "int8", 1), 3, 2, "int8")
     assert found[0].tolist() == [0, 0] and np.allclose(found[2], [3, -3])
-    with pytest.raises(DataError, match="row 1 has others: the training has diverged"):
+    with pytest.raises(DataError, match="row 1 is not finite: the training has diverged"):
         encode_rows(np.array([[0], [np.inf]], np.float32), "int8", 1)
 
 

@@ -87,13 +87,13 @@ def test_a_gap_in_the_sequences_is_an_error(address: str) -> None:
         parameters._number = 8
         with pytest.raises(DataError) as error:
             parameters.send(KEYS, ONES)
-        assert one_line(error) == f"server {address}: gap in the sequences of worker 'w': 8 came, 2 was expected"
+        assert one_line(error) == f"server {address}: missing updates of worker 'w': got sequence 8, expected 2"
 
 
 def test_two_clients_of_one_name_do_not_lose_updates(address: str) -> None:
     with StepClient([address], worker="w") as first, StepClient([address], worker="w") as second:
         second.send(KEYS, ONES)
-        with pytest.raises(DataError, match="another client has the name of worker 'w': names must differ"):
+        with pytest.raises(DataError, match="another client is named worker 'w': names must differ"):
             first.send(KEYS, ONES)
 
 
@@ -186,7 +186,7 @@ def test_unknown_actions_are_refused(address: str) -> None:
     connection.hello(float("inf"))
     with pytest.raises(DataError, match="unknown action 'drop'"):
         connection.action("drop", {}, float("inf"))
-    with pytest.raises(BitlaneError, match="does not end by request"):
+    with pytest.raises(BitlaneError, match="cannot be stopped by a request"):
         connection.action("stop", {}, float("inf"))
 
 

@@ -130,7 +130,7 @@ def test_an_update_that_comes_again_is_acknowledged_and_not_applied(plain: Param
 
 def test_a_gap_is_an_error_and_changes_nothing(plain: ParameterShard) -> None:
     before = plain.status()["log_bytes"]
-    with pytest.raises(DataError, match=r"^gap in the sequences of worker 'w': 3 came, 2 was expected$"):
+    with pytest.raises(DataError, match=r"^missing updates of worker 'w': got sequence 3, expected 2$"):
         push(plain, "w", 3)
     assert plain.status()["log_bytes"] == before and not weights(plain).any()
     assert push(plain, "w", 2) == 2
@@ -278,7 +278,7 @@ def test_a_folder_has_one_process(plain: ParameterShard) -> None:
 
 
 def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: ParameterShard) -> None:
-    with pytest.raises(DataError, match=r"is no folder of a shard: it has no shard\.json"):
+    with pytest.raises(DataError, match=r"is not a shard folder: it has no shard\.json"):
         ParameterShard.open(tmp_path)
     with pytest.raises(DataError, match="is in use: choose another folder"):
         ParameterShard.create(plain.folder, PLAIN)

@@ -91,7 +91,7 @@ def test_a_shard_comes_back_with_clocks_places_and_held_steps(tmp_path: Path) ->
 def test_steps_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     ParameterShard.create(tmp_path / "s", SPEC)
     shard = ParameterShard.open(tmp_path / "s")
-    with pytest.raises(DataError, match="a step of worker 0 came; the training has 0 workers"):
+    with pytest.raises(DataError, match="got a step of worker 0, but the training has 0 workers"):
         send(shard, step_of(0, 0), 1)
     with pytest.raises(DataError, match="staleness must be at least 0; got -1"):
         shard.begin("driver", 1, 2, -1, 0)

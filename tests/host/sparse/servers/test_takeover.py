@@ -58,7 +58,7 @@ def test_a_new_client_waits_for_the_update_that_is_on_its_way(tmp_path: Path, mo
             for each in threads:
                 each.join()
             assert (other.weights(KEYS) == -2).all()
-            with pytest.raises(DataError, match="another client has the name of worker 'w'"):
+            with pytest.raises(DataError, match="another client is named worker 'w'"):
                 first.send(KEYS, ONES)
 
 
@@ -75,7 +75,7 @@ def test_a_late_request_of_a_lost_connection_is_refused(tmp_path: Path) -> None:
         assert again.hello(FOREVER)["last"] == 1
         other.hello(FOREVER)
         assert ask(other, "step", step, sequence=1) == 1
-        with pytest.raises(BitlaneError, match="another client has the name of worker 'w'"):
+        with pytest.raises(BitlaneError, match="another client is named worker 'w'"):
             ask(lost, "step", step, sequence=2)
         assert ask(again, "step", step, sequence=2) == 2
         assert services[0]._shard.parameters.pull(KEYS).ravel().tolist() == [-3.0] * 4

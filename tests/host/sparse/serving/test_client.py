@@ -64,7 +64,7 @@ def test_fields_are_asked_for_where_they_count(seed: int) -> None:
     with flight_service(served) as address, ScoringClient(address, deadline=20) as client:
         assert not client.uses_fields and client.score_batch(batch).version == 3
         served.swap(ServedVersion(model))
-        with pytest.raises(DataError, match="version 1 of the model uses fields: send the field of each key"):
+        with pytest.raises(DataError, match="version 1 of the model uses fields: send a field for each key"):
             client.score(batch.keys, batch.offsets)
         found = client.score_batch(batch)
         assert found.predictions == pytest.approx(textbook_predictions(model, batch), rel=1e-5, abs=1e-6)
@@ -103,8 +103,8 @@ def test_empty_requests_empty_rows_and_unknown_keys(client: ScoringClient) -> No
         ({"offsets": np.array([0, 2])}, r"^offsets must begin with 0 and end with the number of keys, 1$"),
         ({"offsets": np.array([0, 1, 0, 1])}, r"^server .*: offsets decrease after row 1$"),
         ({"offsets": np.array([-5, 1])}, r"^offsets must begin with 0 and end with the number of keys, 1$"),
-        ({"keys": np.zeros(65, np.uint64), "offsets": np.array([0, 65])}, r"has 65 features; .* at most 64: send less"),
-        ({"keys": NONE, "offsets": np.zeros(10, np.int64)}, r"has 9 rows; this service takes at most 8"),
+        ({"keys": np.zeros(65, np.uint64), "offsets": np.array([0, 65])}, r"has 65 features; .* at most 64: send"),
+        ({"keys": NONE, "offsets": np.zeros(10, np.int64)}, r"has 9 rows; this service accepts at most 8"),
     ],
 )
 def test_a_bad_request_is_one_line_and_the_next_is_served(request_, message: str) -> None:
@@ -126,7 +126,7 @@ def test_shared_features_count_for_each_row() -> None:
     with (
         flight_service(served) as address,
         ScoringClient(address, deadline=20) as client,
-        pytest.raises(DataError, match="has 70 features; this service takes at most 64"),
+        pytest.raises(DataError, match="has 70 features; this service accepts at most 64"),
     ):
         client.score(np.zeros(7, np.uint64), offsets, shared=True)
 

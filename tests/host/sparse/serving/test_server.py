@@ -98,7 +98,7 @@ def test_a_share_of_the_requests_is_recorded(tmp_path: Path, seed: int) -> None:
         assert version == 1 and np.array_equal(predictions, answer)
         for name in ("keys", "fields", "values", "offsets"):
             assert np.array_equal(getattr(batch, name), getattr(wanted, name))
-    with pytest.raises(DataError, match=r"requests\.arrows is there: give a new name"):
+    with pytest.raises(DataError, match=r"requests\.arrows exists: use a new name"):
         ScoringServer("ctr", MemoryRegistry(model), "production", ServerOptions(record=path)).start()
 
 

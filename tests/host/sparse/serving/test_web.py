@@ -89,9 +89,9 @@ def test_columns_are_hashed_as_in_the_training() -> None:
         ({"city": None}, "tensor 'city' is missing"),
         ({"citty": ("BYTES", ["a"])}, "unknown tensor 'citty'; did you mean 'city'?"),
         ({"age": ("FP32", [1, 2])}, "tensor 'age' has 2 rows, but 'city' has 1"),
-        ({"age": ("FP32", [math.nan])}, "request, row 1: numeric column 'age' is nan, no finite float32; "),
-        ({"age": ("FP64", [1e300])}, "request, row 1: numeric column 'age' is inf, no finite float32; "),
-        ({"age": ("BYTES", ["old"])}, "request, row 1: numeric column 'age' has 'old', which is no finite number"),
+        ({"age": ("FP32", [math.nan])}, "request, row 1: numeric column 'age' is nan, not a finite float32; "),
+        ({"age": ("FP64", [1e300])}, "request, row 1: numeric column 'age' is inf, not a finite float32; "),
+        ({"age": ("BYTES", ["old"])}, "request, row 1: numeric column 'age' has 'old', which is not a finite number"),
         ({"hour": ("FP32", [1.5])}, "request, row 1: categorical column 'hour' has the fraction 1.5: "),
         ({"hour": ("INT64", ["1"])}, "tensor 'hour' of datatype INT64: "),
         ({"hour": ("INT8", [300])}, "tensor 'hour' of datatype INT8: "),
@@ -119,7 +119,7 @@ BAD = [
     ({**ROW, "keys": ("UINT64", ["7"])}, "tensor 'keys': item 0 is \"7\", which is not a UINT64 number"),
     ({**ROW, "keys": ("UINT64", [None])}, "tensor 'keys': item 0 is null, which is not a UINT64 number"),
     ({**ROW, "fields": ("UINT16", [65536])}, "tensor 'fields': item 0 is 65536, which is not a UINT16 number"),
-    ({**ROW, "values": ("FP32", [math.nan])}, "value 0 is nan; values must be finite: leave out the feature"),
+    ({**ROW, "values": ("FP32", [math.nan])}, "value 0 is nan; values must be finite: omit the feature"),
     ({**ROW, "values": ("FP32", [-math.inf])}, "value 0 is -inf; values must be finite"),
     ({**ROW, "values": ("FP32", [1e39])}, "value 0 is inf; values must be finite"),
     ({**ROW, "values": ("FP32", [1, 2])}, "1 keys need as many fields and values; got 1 and 2"),
@@ -127,8 +127,8 @@ BAD = [
     ({**ROW, "offsets": ("INT64", [0, 2])}, "offsets must begin with 0 and end with the number of keys, 1"),
     ({**ROW, "offsets": ("INT64", [1, 1])}, "offsets must begin with 0"),
     ({**ROW, "offsets": ("INT64", [])}, "offsets must begin with 0"),
-    ({"keys": ("UINT64", [7] * 65), "offsets": ("INT64", [0, 65])}, "the request has 65 features; this service takes"),
-    ({"keys": ("UINT64", []), "offsets": ("INT64", [0] * 10)}, "the request has 9 rows; this service takes"),
+    ({"keys": ("UINT64", [7] * 65), "offsets": ("INT64", [0, 65])}, "the request has 65 features; this service"),
+    ({"keys": ("UINT64", []), "offsets": ("INT64", [0] * 10)}, "the request has 9 rows; this service accepts"),
 ]
 
 
@@ -156,7 +156,7 @@ def test_a_bad_request_is_one_line_and_the_next_is_served(browser: Browser, tens
             {"inputs": inputs_of(ROW), "outputs": [{"name": "scores"}]},
             "unknown output 'scores'; there is 'predictions'",
         ),
-        ({"inputs": inputs_of(ROW) * 2}, "tensor 'keys' is there twice"),
+        ({"inputs": inputs_of(ROW) * 2}, "tensor 'keys' appears twice"),
         ({"inputs": [{**inputs_of(ROW)[0], "shape": [2]}]}, "tensor 'keys' has the shape [2], but 1 items"),
         ({"inputs": [{**inputs_of(ROW)[0], "shape": [1, 2]}]}, "tensor 'keys' must have the shape [n] or [n, 1]"),
         ({"inputs": [{**inputs_of(ROW)[0], "shape": "1"}]}, "tensor 'keys' must have the shape [n] or [n, 1]"),
@@ -202,7 +202,7 @@ def test_cut_connections_leave_the_service_as_it_was(service, monkeypatch: pytes
             connection.sendall(data)
     monkeypatch.setattr(web, "BODY_SECONDS", 0.2)
     answer = raw(server.http_address, head, b"{")
-    assert answer.startswith(b"HTTP/1.1 408 ") and b"the body did not come in 0.2 s" in answer
+    assert answer.startswith(b"HTTP/1.1 408 ") and b"the body did not arrive within 0.2 s" in answer
     assert browser.infer(**ROW)[0] == 200
     assert server.served.limit.count == 0
 
@@ -233,7 +233,7 @@ def test_what_the_protocol_tells(browser: Browser) -> None:
 def test_paths_that_are_not_there(browser: Browser) -> None:
     for path, status, message in (
         ("/v2/models/other", 404, "unknown model 'other'; this service has 'ctr'"),
-        ("/v2/models/ctr/versions/2/ready", 404, "version 2 does not answer; version 3 does"),
+        ("/v2/models/ctr/versions/2/ready", 404, "version 2 is not served; version 3 is"),
         ("/v2/nothing", 404, "there is no /v2/nothing"),
         (INFER, 405, "GET is not possible here"),
     ):

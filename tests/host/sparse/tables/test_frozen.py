@@ -151,7 +151,7 @@ def test_damage_is_found_or_harmless(seed):
     [
         (lambda data: data[:-64], "instead of"),
         (lambda data: data[:20], "it has 20 bytes"),
-        (lambda data: b"x" + data[1:], "begins with other bytes"),
+        (lambda data: b"x" + data[1:], "its first bytes are different"),
         (lambda data: data[:8] + b"\x02" + data[9:], "format 2; this version reads format 1"),
     ],
 )
@@ -176,7 +176,7 @@ def test_keys_that_do_not_fit_the_promise_are_refused():
         freeze([(two, rows), (one, rows)], 2, 1)
     with pytest.raises(ValueError, match="order"):
         freeze([(one, rows), (one, rows)], 2, 1)
-    with pytest.raises(ValueError, match="1 keys came instead of 2"):
+    with pytest.raises(ValueError, match="got 1 keys instead of 2"):
         freeze([(one, rows)], 2, 1)
     with pytest.raises(ValueError, match="more than 1"):
         freeze([(one, rows), (two, rows)], 1, 1)

@@ -49,7 +49,7 @@ def test_metrics_follow_a_training(seed: int) -> None:
 
 @pytest.mark.parametrize("address", ["", "x", "-1", "70000", "localhost:", "1.5"])
 def test_bad_addresses(address: str) -> None:
-    with pytest.raises(DataError, match="is neither a port nor HOST:PORT"):
+    with pytest.raises(DataError, match="is not a port or HOST:PORT"):
         MetricsServer(address)
 
 

@@ -32,7 +32,7 @@ class LocalServers:
     token : str
         That the servers want.
     cache : Path, optional
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
     """
 
     def __init__(self, uri: str, shards: int, replicas: int, token: str, cache: Path | None = None):
@@ -137,4 +137,4 @@ class _Server:
                 process.kill()
                 process.wait()
         if not self._stop.is_set():
-            LOG.warning("a weight server has ended with %d; it is started again", code)
+            LOG.warning("a weight server has ended with status %d; restarting it", code)

@@ -43,7 +43,7 @@ class Placement:
         Of the registry.
     shards, replicas : int
     cache : Path, optional
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
     ray : RayAddress, optional
         Default: processes of this machine, which this process starts.
 

@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--registry", required=True, metavar="URI", help="folder of the model in a registry")
     parser.add_argument("--shard", type=int, required=True, metavar="N", help="from 0 on")
     parser.add_argument("--shards", type=int, required=True, metavar="N", help="of all servers together")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder for copies of files that are not local")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder for copies of remote files")
     add_reach(parser)
     return parser
 

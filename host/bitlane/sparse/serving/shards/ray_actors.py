@@ -35,7 +35,7 @@ class WeightActor:
         Of the registry.
     shard, shards : int
     cache : str or None
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
     access : Access
     version : str
         Of the driver's bitlane.
@@ -66,7 +66,7 @@ class RayServers:
     shards, replicas : int
     access : Access
     cache : Path, optional
-        A folder for copies of files that are not local, on each node.
+        A folder for copies of remote files, on each node.
 
     Attributes
     ----------

@@ -181,7 +181,7 @@ class Replica:
                 connection.hello(lookup.until)
             seconds = lookup.until - time.monotonic()
             if lookup.is_done or seconds <= 0:
-                raise RequestExpired("it is not needed any more")
+                raise RequestExpired("it is no longer needed")
             connection.until = lookup.until
             connection.send(LANE, lookup.batch, {"version": lookup.version, "seconds": seconds})
             batch, _ = connection.receive(LANE)
@@ -276,7 +276,7 @@ class Replica:
     def _address(self) -> str:
         address = self._find()
         if address is None:
-            raise ConnectionLost(f"a replica of shard {self._shard} does not run now")
+            raise ConnectionLost(f"a replica of shard {self._shard} is not running")
         return address
 
     def _drop_idle(self) -> None:

@@ -77,10 +77,10 @@ class WeightService(LaneService):
             self._check_open()
             table, keys = self._versions.table(version), keys_of_request(batch)
             if not self._running.acquire(timeout=max(until - time.monotonic(), 0)):
-                raise RequestExpired("the deadline of the request is over")
+                raise RequestExpired("the deadline of the request has passed")
             try:
                 if time.monotonic() >= until:
-                    raise RequestExpired("the deadline of the request is over")
+                    raise RequestExpired("the deadline of the request has passed")
                 weights, known = table.lookup(keys)
             finally:
                 self._running.release()

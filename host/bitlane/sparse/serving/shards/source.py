@@ -33,7 +33,7 @@ class RegistryShard:
     partition : Partition
         How keys are spread over the servers. A version may have been published with another number of shards.
     cache : Path, optional
-        A local folder for copies of files that are not local.
+        A local folder for copies of remote files.
     """
 
     def __init__(self, uri: str, shard: int, partition: Partition, cache: Path | None = None):

@@ -50,7 +50,7 @@ class HeldVersions:
                 table = self._tables.pop(version)
             except KeyError:
                 held = ", ".join(map(str, self._tables)) or "none"
-                raise VersionMissing(f"version {version} is not here; here are: {held}") from None
+                raise VersionMissing(f"version {version} is not loaded; loaded versions: {held}") from None
             self._tables[version] = table
             return table
 

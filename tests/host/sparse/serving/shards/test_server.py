@@ -50,13 +50,13 @@ def ask(connection: Connection, keys, **record):
 def test_answers_and_bad_requests_on_one_lane(servers, connection) -> None:
     keys = servers.keys
     for record, kind, message in (
-        ({"version": 2}, VersionMissing, r"^server .*: version 2 is not here; here are: 1$"),
+        ({"version": 2}, VersionMissing, r"^server .*: version 2 is not loaded; loaded versions: 1$"),
         ({"version": None}, DataError, r"version must be a number; got None$"),
         ({"version": "1"}, DataError, r"got '1'$"),
         ({"seconds": True}, DataError, r"seconds must be a number; got True$"),
         ({"seconds": float("nan")}, DataError, r"got nan$"),
-        ({"seconds": 0}, RequestExpired, r"the deadline of the request is over$"),
-        ({"seconds": -1}, RequestExpired, r"is over$"),
+        ({"seconds": 0}, RequestExpired, r"the deadline of the request has passed$"),
+        ({"seconds": -1}, RequestExpired, r"has passed$"),
     ):
         with pytest.raises(kind, match=message):
             ask(connection, keys, **record)
