@@ -130,7 +130,7 @@ def advise(
     >>> print(advice_text(advise(layout, compute, parse_link("1gbit"), ranks=4)))  # doctest: +SKIP
     """
     if ranks < 2:
-        raise DataError(f"--ranks must be 2 or more, because one rank sends nothing; got {ranks}")
+        raise DataError(f"--ranks must be 2 or more, because a single rank sends nothing; got {ranks}")
     compressors = [None if name == "none" else parse_compressor(name) for name in names]
     costs = [measure_step_costs(compressor, layout, ranks, model) for compressor in compressors]
     peaks = measure_peaks(compressors, layout, ranks, model)
@@ -156,7 +156,7 @@ def measure_model(name: str | None, parameters: int | None) -> tuple[Layout, Com
         layout = layout_of(list(network(name, CHANNELS, SIDE, 0).parameters()))
         return layout, compute_costs(name, CHANNELS, SIDE, BATCH)
     if parameters is None or parameters < 1:
-        raise DataError(f"--parameters must be 1 or more; got {parameters}. Or give a --network")
+        raise DataError(f"--parameters must be 1 or more; got {parameters}. Or use --network")
     rows = max(1, round(parameters**0.5))
     return [ParameterSpan(0, (rows, max(1, parameters // rows)))], ComputeCosts(0.0, 0.0)
 

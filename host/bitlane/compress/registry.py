@@ -71,4 +71,4 @@ def _setting(name: str, text: str) -> tuple[str, Any]:
         return key, literal_eval(value)
     except (ValueError, SyntaxError):
         others = ", ".join(_POLICIES) if key == "bits" else "True or False"
-        raise DataError(f"invalid value {value!r} of {name}:{key}: give a number, {others}") from None
+        raise DataError(f"invalid value {value!r} of {name}:{key}: use a number, {others}") from None

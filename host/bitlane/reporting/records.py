@@ -73,7 +73,7 @@ def check_folder(path: str | Path) -> None:
     except (OSError, ValueError, AttributeError):
         ours = False
     if not ours:
-        raise DataError(f"{path} holds files that are not a bitlane run; choose another folder")
+        raise DataError(f"{path} contains files that are not a bitlane run; choose another folder")
 
 
 def write_record(path: str | Path, record: Record, add: Callable[[Path], object] | None = None) -> None:

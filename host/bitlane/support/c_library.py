@@ -97,7 +97,7 @@ def _is_intact(path: Path) -> bool:
     size = hashlib.sha256().digest_size
     if hashlib.sha256(content[:-size]).digest() == content[-size:]:
         return True
-    _logger.warning("note: %s is damaged, and is built again", path)
+    _logger.warning("note: %s is damaged; rebuilding it", path)
     return False
 
 

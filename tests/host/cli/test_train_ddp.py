@@ -51,7 +51,7 @@ def test_trains_reports_and_resumes(data_dir, tmp_path, capsys):
             "unknown network 'deep': choose one of perceptron, convolutional, wide, resnet, resnet8, or your own "
             "FILE.py:FUNCTION",
         ),
-        (["--link", "fast"], "invalid link 'fast': give a bandwidth"),
+        (["--link", "fast"], "invalid link 'fast': use a bandwidth"),
         (["--resume", "/nowhere"], "no checkpoint in /nowhere"),
     ],
 )

@@ -128,7 +128,8 @@ def test_the_command(capsys):
 def test_a_single_rank_needs_no_advice(capsys):
     assert main(["advise", "--parameters", "1000", "--ranks", "1", "--link", "1gbit"]) == 2
     assert (
-        capsys.readouterr().err == "bitlane: error: --ranks must be 2 or more, because one rank sends nothing; got 1\n"
+        capsys.readouterr().err
+        == "bitlane: error: --ranks must be 2 or more, because a single rank sends nothing; got 1\n"
     )
 
 

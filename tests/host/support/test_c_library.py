@@ -82,7 +82,7 @@ def test_a_damaged_library_is_built_again(
     path.write_bytes({"short": whole[: len(whole) // 2], "changed": changed, "empty": b""}[damage])
     for _ in range(2):
         load_library(source, {"NUMBER": str(seed)})
-    assert [record.getMessage() for record in caplog.records] == [f"note: {path} is damaged, and is built again"]
+    assert [record.getMessage() for record in caplog.records] == [f"note: {path} is damaged; rebuilding it"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def check_values(values: object, count: int, name: str = "values") -> None:
     """Raise DataError unless `values` is a contiguous float32 [count]."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float32:
         actual = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
-        raise DataError(f"{name} are {actual}; a codec takes a numpy array of float32: convert them first")
+        raise DataError(f"{name} are {actual}; a codec needs a numpy array of float32: convert them first")
     if values.shape != (count,):
         raise DataError(f"{name} have shape {values.shape}; their groups need ({count},)")
     if not values.flags.c_contiguous:

@@ -58,7 +58,7 @@ def from_payload(payload: bytes) -> Values:
     """Decode what `to_payload` returned, float32 [n]; raise PayloadError for other bytes."""
     codec = Header.unpack(payload).codec
     if codec not in (CodecId.LINEAR, CodecId.SIGN):
-        raise PayloadError(f"payload has codec {codec.name}; only LINEAR and SIGN payloads hold a code for each value")
+        raise PayloadError(f"payload has codec {codec.name}; only LINEAR and SIGN payloads have a code per value")
     header, rest = split(payload, codec)
     if header.bits not in ([1] if codec is CodecId.SIGN else linear.BITS):
         raise PayloadError(f"payload has codec {codec.name} with {header.bits} bits a value")

@@ -43,7 +43,7 @@ def encode(indices: Indices, n: int) -> Bytes:
     if not 0 <= n <= MAX_LENGTH:
         raise DataError(f"n={n}: a vector of indices has 0 to 2**48 values")
     if indices.dtype != np.int64 or indices.ndim != 1:
-        raise DataError(f"indices are {indices.dtype} {indices.shape}; give int64 [k]")
+        raise DataError(f"indices are {indices.dtype} {indices.shape}; int64 [k] is needed")
     gaps = _gaps(indices)
     if len(indices) and (gaps.min() < 0 or indices[-1] >= n):
         raise DataError(f"indices must be strictly ascending, from 0 to at most {n - 1}")

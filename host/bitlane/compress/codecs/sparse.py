@@ -24,7 +24,7 @@ def encode(indices: Indices, values: Values, n: int) -> Bytes:
         For other arrays.
     """
     if values.dtype != np.float32 or values.shape != indices.shape:
-        raise DataError(f"values are {values.dtype} {values.shape}; give float32 {indices.shape}, one for each index")
+        raise DataError(f"values are {values.dtype} {values.shape}; give float32 {indices.shape}, one per index")
     return np.concatenate([rice.encode(indices, n), np.ascontiguousarray(values, "<f4").view(np.uint8)])
 
 

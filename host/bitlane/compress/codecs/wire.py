@@ -108,5 +108,5 @@ def split(payload: bytes, codec: CodecId) -> tuple[Header, memoryview]:
         raise PayloadError(f"payload has codec {header.codec.name} instead of {codec.name}")
     body = memoryview(payload)[HEADER_BYTES:]
     if len(body) != header.body:
-        raise PayloadError(f"body has {len(body)} bytes; the header gives {header.body}")
+        raise PayloadError(f"body has {len(body)} bytes; the header says {header.body}")
     return header, body

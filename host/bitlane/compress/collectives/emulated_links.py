@@ -50,7 +50,7 @@ def parse_link(text: str) -> AlphaBetaModel:
     """
     match = _LINK.fullmatch(text)
     if not match or not float(match["rate"]):
-        raise DataError(f"invalid link {text!r}: give a bandwidth and, if needed, a latency: 100mbit or 1gbit,0.5ms")
+        raise DataError(f"invalid link {text!r}: use a bandwidth and optionally a latency: 100mbit or 1gbit,0.5ms")
     bandwidth = float(match["rate"]) * _RATES[match["unit"]] / 8
     latency = float(match["latency"]) * _TIMES[match["time"]] if match["latency"] else LATENCY
     return AlphaBetaModel(latency, bandwidth)

@@ -22,13 +22,13 @@ def checked_bits(bits: int | BitPolicy, allowed: Sequence[int], by_group: bool =
         return int(bits)
     if isinstance(bits, int | np.integer | type) or not hasattr(bits, "start") or not set(bits.choices) <= set(allowed):
         raise DataError(
-            f"bits={bits!r}: give an integer from {allowed[0]} to {allowed[-1]}, or a bit policy with such choices, "
+            f"bits={bits!r}: use an integer from {allowed[0]} to {allowed[-1]}, or a bit policy with such choices, "
             "such as MQGrad(); EFSign() sends 1 bit"
         )
     if getattr(bits, "by_group", False) and not by_group:
         raise DataError(
             f"bits={bits!r} chooses the bits of each group, for the random rounding of QSGD without error feedback: "
-            "use it with that, or give another policy, such as MQGrad()"
+            "use it with that, or use another policy, such as MQGrad()"
         )
     return bits
 

@@ -204,7 +204,7 @@ class Buckets:
             if parameter not in self._spans:
                 raise DataError(
                     f"a parameter of shape {tuple(parameter.shape)} had no gradient in the first step: use "
-                    "bitlane.compress.attach, which knows all parameters, instead of register_comm_hook"
+                    "bitlane.compress.attach, which registers all parameters, instead of register_comm_hook"
                 )
             spans.append(self._spans[parameter])
         return list(zip(spans, buffer.split([span.end - span.begin for span in spans]), strict=True))

@@ -354,7 +354,7 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
         The model is not in DDP, or has parameters of a type that is not supported; a wrong setting.
     """
     if not isinstance(ddp, DistributedDataParallel):
-        raise DataError(f"attach takes a model in DistributedDataParallel; got {type(ddp).__name__}")
+        raise DataError(f"attach needs a model in DistributedDataParallel; got {type(ddp).__name__}")
     ignored = getattr(ddp, "parameters_to_ignore", ())
     parameters = ddp.module.named_parameters()
     named = {name: each for name, each in parameters if each.requires_grad and name not in ignored}

@@ -21,12 +21,12 @@ def check_settings(
     if isinstance(compressor, type) or not hasattr(compressor, "reducer"):
         name = compressor.__name__ if isinstance(compressor, type) else repr(compressor)
         raise DataError(
-            f"a compressor is needed, such as QSGD(bits=4); got {name}. For text there is "
+            f"a compressor is needed, such as QSGD(bits=4); got {name}. To parse text use "
             "bitlane.compress.registry.parse_compressor"
         )
     if link_model is not None and not isinstance(link_model, AlphaBetaModel):
         raise DataError(
-            f"link_model={link_model!r}: give an AlphaBetaModel, or parse_link('100mbit') of "
+            f"link_model={link_model!r}: use an AlphaBetaModel, or parse_link('100mbit') of "
             "bitlane.compress.collectives.emulated_links"
         )
     if grad_scaler is not None and not isinstance(grad_scaler, GradScaler):
@@ -48,7 +48,7 @@ def _checked_nonfinite(nonfinite: NonFinite | None, grad_scaler: GradScaler | No
         raise DataError(f"nonfinite must be one of {', '.join(get_args(NonFinite))}; got {nonfinite!r}")
     if grad_scaler is not None and nonfinite != "pass":
         raise DataError(
-            f"nonfinite={nonfinite!r} hides infinities from the GradScaler, which then never lowers its scale: leave "
-            'nonfinite out, or give "pass"'
+            f"nonfinite={nonfinite!r} hides infinities from the GradScaler, which then never lowers its scale: omit "
+            'nonfinite, or use "pass"'
         )
     return nonfinite

@@ -131,7 +131,7 @@ def parameter_groups(model: nn.Module) -> list[ParameterGroup]:
     if kind is None or not hasattr(kind, "set_reduce_scatter_unused_params"):
         raise DataError(f"attach_fsdp needs the FSDP2 of torch 2.13 or later; this is torch {torch.__version__}")
     if not isinstance(model, kind):
-        raise DataError(f"attach_fsdp takes a model that fully_shard has sharded; got {type(model).__name__}")
+        raise DataError(f"attach_fsdp needs a model sharded by fully_shard; got {type(model).__name__}")
     groups = list(_groups(model, kind))
     if not groups:
         raise DataError("no sharded parameter of the model has requires_grad=True: there is nothing to average")

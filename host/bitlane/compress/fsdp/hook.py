@@ -51,7 +51,7 @@ class AverageSettings:
         if getattr(compressor.policy, "observes_steps", False):
             raise DataError(
                 f"bits={type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
-                "groups: give a number of bits, or Adaptive()"
+                "groups: use a number of bits, or Adaptive()"
             )
 
 

@@ -56,7 +56,7 @@ def check_replicas(replicas: object, shards: DeviceMesh) -> None:
     both = sorted(set(_ranks(replicas)) & set(_ranks(shards)))
     if len(both) != 1:
         raise DataError(
-            f"ranks {both} are replicas and shards at once: make a mesh of two dimensions (replicate, shard), shard "
+            f"ranks {both} are both replicas and shards: create a mesh of two dimensions (replicate, shard), shard "
             'with mesh["shard"], and attach with mesh["replicate"]'
         )
 

@@ -192,7 +192,7 @@ class DiLoCo:
             After `close()`.
         """
         if self._closed:
-            raise BitlaneError("step() after close(): make a new DiLoCo, and load the state of this one")
+            raise BitlaneError("step() after close(): create a new DiLoCo and load the state of this one")
         self.inner_steps += 1
         self._steps_here += 1
         if self._pending is not None and (self._pending.average.failed or self._pending.due <= self.inner_steps):
@@ -322,7 +322,7 @@ class DiLoCo:
         self._check_pending(state["step"], state["pending"])
         if state["model"] is not None and state["model"] != digest(saved_tensors(self.model)):
             raise DataError(
-                "the parameters or buffers of the model are not those of the saved state: make the DiLoCo, load the "
+                "the parameters or buffers of the model differ from the saved state: create the DiLoCo, load the "
                 "state of this rank's model, then that of the DiLoCo"
             )
 

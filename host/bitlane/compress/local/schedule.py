@@ -48,7 +48,7 @@ class RoundSchedule:
             raise DataError(f"fragments={fragments} with every={every}: at most one fragment can begin in a step")
         if delay >= every // fragments:
             raise DataError(
-                f"delay={delay} with every={every} and fragments={fragments}: a round has to end before the next one "
+                f"delay={delay} with every={every} and fragments={fragments}: a round must end before the next one "
                 f"begins, so delay must be less than {every // fragments}"
             )
         weight = (0.5 if delay else 0.0) if blend is None else as_number("blend", blend)

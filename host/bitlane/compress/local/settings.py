@@ -45,7 +45,7 @@ def check_arguments(
     """Raise DataError if an argument has another type, or a compressor cannot be used in rounds of many steps."""
     if isinstance(model, DistributedDataParallel):
         raise DataError(
-            "DistributedDataParallel averages every gradient, which DiLoCo is to avoid: give it the module inside, "
+            "DistributedDataParallel averages every gradient, which DiLoCo avoids: pass the inner module, "
             "ddp.module, and train that"
         )
     if not isinstance(model, nn.Module):
@@ -59,5 +59,5 @@ def check_arguments(
     if getattr(compressor.policy, "observes_steps", False):
         raise DataError(
             f"bits={type(compressor.policy).__name__}(...) needs the loss or the time of each step, and a round has "
-            "many: give a number of bits, or Adaptive()"
+            "many: use a number of bits, or Adaptive()"
         )

@@ -45,7 +45,7 @@ def user_network(text: str, classes: int) -> Factory:
 def _module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise DataError(f"there is no file {path} to take the network from")
+        raise DataError(f"there is no network file {path}")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)
@@ -74,6 +74,6 @@ def _checked(text: str, function: Factory, classes: int, channels: int, side: in
     if not isinstance(scores, torch.Tensor) or scores.shape != (2, classes):
         actual = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
         raise DataError(
-            f"{text}: the network gives {actual} for 2 images; it must give [2, {classes}], a score a class"
+            f"{text}: the network gives {actual} for 2 images; it must give [2, {classes}], a score per class"
         )
     return network.train()

@@ -69,14 +69,14 @@ def changed(payload, offset, kind, value):
     [
         (0, "<I", 0, "not a bitlane payload"),
         (4, "<B", 2, "wire version 2"),
-        (5, "<B", 4, "codec SPARSE; only LINEAR and SIGN payloads hold a code for each value"),
+        (5, "<B", 4, "codec SPARSE; only LINEAR and SIGN payloads have a code per value"),
         (5, "<B", 200, "unknown codec 200"),
         (5, "<B", 2, "codec SIGN with 4 bits"),
         (6, "<B", 9, "codec LINEAR with 9 bits"),
         (6, "<B", 5, "too short for 40 values|it is truncated"),
         (16, "<Q", 38, "it is truncated"),
         (16, "<Q", 2**63, "too short for 9223372036854775808 values"),
-        (24, "<Q", 2**63, "the header gives 9223372036854775808"),
+        (24, "<Q", 2**63, "the header says 9223372036854775808"),
     ],
 )
 def test_a_changed_header_is_refused(offset, kind, value, message):

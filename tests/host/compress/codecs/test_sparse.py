@@ -86,7 +86,7 @@ def test_damaged_payloads_give_valid_vectors_or_an_error(changes: list[tuple[int
 
 @pytest.mark.parametrize("values", [np.zeros(2, np.float32), np.zeros(3), np.zeros(3, np.int32)])
 def test_other_values_are_refused(values: np.ndarray) -> None:
-    with pytest.raises(DataError, match="one for each index"):
+    with pytest.raises(DataError, match="one per index"):
         sparse.encode(np.arange(3), values, 10)
 
 

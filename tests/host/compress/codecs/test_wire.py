@@ -38,8 +38,8 @@ def test_a_payload_splits_into_header_and_body():
     ("change", "message"),
     [
         (lambda payload: payload[:31], "payload has 31 bytes; the header needs 32"),
-        (lambda payload: payload[:-1], "body has 3 bytes; the header gives 4"),
-        (lambda payload: payload + b"x", "body has 5 bytes; the header gives 4"),
+        (lambda payload: payload[:-1], "body has 3 bytes; the header says 4"),
+        (lambda payload: payload + b"x", "body has 5 bytes; the header says 4"),
         (lambda payload: b"GZIP" + payload[4:], "begins with b'GZIP' instead of b'BLGC'"),
         (lambda payload: payload[:4] + bytes([VERSION + 1]) + payload[5:], f"wire version {VERSION + 1}"),
         (lambda payload: payload[:5] + bytes([99]) + payload[6:], "unknown codec 99"),

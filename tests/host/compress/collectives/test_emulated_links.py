@@ -116,5 +116,5 @@ def test_parse_link(text, latency, bandwidth):
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "0mbit", "-1gbit", "1gbit,", "1gbit,5", "1Gbit", "1gbit 5ms"])
 def test_parse_link_rejects_other_text(text):
-    with pytest.raises(DataError, match="give a bandwidth and, if needed, a latency"):
+    with pytest.raises(DataError, match="use a bandwidth and optionally a latency"):
         parse_link(text)

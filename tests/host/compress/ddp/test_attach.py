@@ -83,7 +83,7 @@ def test_close_frees_files_and_threads(scenes):
 
 def test_what_attach_refuses(scenes):
     for module, wide, setting in scenes["refused"]:
-        assert module == "DataError: attach takes a model in DistributedDataParallel; got Linear"
+        assert module == "DataError: attach needs a model in DistributedDataParallel; got Linear"
         assert wide.startswith("DataError: wide has the type torch.float64: its gradient must be float32")
         assert setting.startswith("DataError: nonfinite must be one of raise, skip, pass")
 

@@ -52,11 +52,11 @@ def test_different_modules_on_replicas_are_refused(scenes):
 def test_what_attach_fsdp_refuses(scenes):
     for texts in scenes["refused"]:
         wanted = (
-            "attach_fsdp takes a model that fully_shard has sharded; got Linear",
+            "attach_fsdp needs a model sharded by fully_shard; got Linear",
             "a parameter of the outermost module of shape (10,) is sharded with a mesh of replicas and shards, and "
             'FSDP averages it over the replicas itself: shard with mesh["shard"] alone, and attach with '
             'mesh["replicate"]',
-            "ranks [0, 1, 2, 3] are replicas and shards at once: make a mesh of two dimensions (replicate, shard), "
+            "ranks [0, 1, 2, 3] are both replicas and shards: create a mesh of two dimensions (replicate, shard), "
             'shard with mesh["shard"], and attach with mesh["replicate"]',
             'replicas must be a DeviceMesh, such as mesh["replicate"]; got ProcessGroup',
             'replicas must be a mesh of one dimension, such as mesh["replicate"]; got 2',
@@ -64,7 +64,7 @@ def test_what_attach_fsdp_refuses(scenes):
             "float16 (reduce_dtype of its policy)",
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
             *(
-                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: give a number of "
+                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: use a number of "
                 "bits, or Adaptive()"
                 for policy in ("MQGrad", "BitAllocation")
             ),

@@ -38,7 +38,7 @@ def test_parameters_are_those_of_the_textbook(scenes):
 def test_close_frees_files_and_threads(scenes):
     for _, counts, threads, text in scenes["over_gloo"]:
         assert len(set(counts[1:])) == 1 and threads == 0
-        assert text == "BitlaneError: step() after close(): make a new DiLoCo, and load the state of this one"
+        assert text == "BitlaneError: step() after close(): create a new DiLoCo and load the state of this one"
 
 
 def test_ddp_is_refused(scenes):

@@ -160,7 +160,7 @@ def in_pending(**fields):
         (changed(settings="QSGD"), "the saved state has settings QSGD instead of Schedule(every=6"),
         (changed(shapes=["weight"]), "the saved state has shapes ['weight'] instead of ['0.weight: torch.float32"),
         (changed(step=-1), "step of the saved state=-1"),
-        (changed(model="0"), "the parameters or buffers of the model are not those of the saved state"),
+        (changed(model="0"), "the parameters or buffers of the model differ from the saved state"),
         (changed(fragments=[]), "the saved state has 0 fragments instead of 2"),
         (changed(fragments=[1, 2]), "the saved state of a fragment must have average, global, optimizer"),
         (in_fragment(**{"global": torch.ones(3)}), "the global copy in the saved state must be torch.float32 [35]"),
@@ -197,7 +197,7 @@ def test_another_model_or_another_order_is_named(threads):
         return error_text(lambda: again.load_state_dict(saved))
 
     first, second = threads(2, work)
-    assert "DataError: the parameters or buffers of the model are not those of the saved state" in second
+    assert "DataError: the parameters or buffers of the model differ from the saved state" in second
     assert "DataError" not in (first or "")
 
 

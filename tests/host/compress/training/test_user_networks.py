@@ -61,7 +61,7 @@ def test_a_network_depends_only_on_its_seed(file):
         ("networks.py:number", r"networks\.py has no function number"),
         ("networks.py:", r"networks\.py:' is not FILE\.py:FUNCTION"),
         ("networks.txt:small", r"networks\.txt:small' is not FILE\.py:FUNCTION"),
-        ("nothing.py:small", r"there is no file .*nothing\.py to take the network from"),
+        ("nothing.py:small", r"there is no network file .*nothing\.py"),
         ("wrong.py:small", r"wrong\.py raised ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("networks.py:eleven", r"eleven: the network gives \[2, 11\] for 2 images; it must give \[2, 10\]"),
         ("networks.py:pair", r"pair raised \w+ for images \[1, 28, 28\]: "),
