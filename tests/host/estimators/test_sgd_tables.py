@@ -183,7 +183,7 @@ def test_arrow_tables(seed):
     [
         ([1.0, None, 2.0, None], r"column 'b' of X has 2 null\(s\): fill them, or drop these rows"),
         ([1.0, np.nan, 2.0, 3.0], "X holds 1 NaN"),
-        (["1", "2", "3", "4"], "column 'b' of X holds string values: it must hold numbers"),
+        (["1", "2", "3", "4"], "column 'b' of X holds string values: it must contain numbers"),
         ([[1], [2], [3], [4]], "column 'b' of X holds list<item: int64> values"),
     ],
 )

@@ -110,7 +110,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         known = np.isin(labels, classes)
         if not known.all():
             raise DataError(f"y has the label {labels[~known].tolist()[0]!r}, which is not one of {classes.tolist()}")
-        return np.equal(labels, classes[1]).astype(np.float32), classes
+        return np.asarray(labels == classes[1], np.float32), classes
 
     def _remember_classes(self, classes: Classes) -> None:
         assert classes is not None
