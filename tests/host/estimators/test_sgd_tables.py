@@ -125,7 +125,7 @@ def test_predictions_of_pieces(seed, tmp_path, many_pieces):
         (lambda X: np.where(X == 3, np.nan, X), r"X holds \d+ NaN or infinite"),
         (lambda X: X[:1], r"X has 1 sample\(s\): at least 2"),
         (lambda X: X[:, :0], r"X has 0 feature\(s\)"),
-        (lambda X: X + 1j, "Complex data not supported: X holds complex128"),
+        (lambda X: X + 1j, "Complex data not supported: X has complex128"),
         (lambda X: np.ones_like(X), "every column of X is constant"),
         (lambda X: X[:-1], "X has 89 rows, but y has 90 values"),
     ],
