@@ -44,7 +44,7 @@ GZIP = gzip.compress(os.urandom(1 << 15).hex().encode())
         ("rows.parquet", b"PAR1" + bytes(100), [], ["rows.parquet"]),
         ("rows.npz", b"PK", [], ["rows.npz"]),
         ("rows.ffm", "1 0:1:1\n0 9:1:1\n", ["--model", "ffm", "--fields", "4"], ["rows.ffm", "line 2", "field 9"]),
-        ("rows.txt", "1 0:1:1\n", [], ["rows.txt", "format is unknown"]),
+        ("rows.txt", "1 0:1:1\n", [], ["rows.txt", "unknown format"]),
     ],
 )
 def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list[str], words: list[str]) -> None:

@@ -289,7 +289,7 @@ def test_a_resumed_training_keeps_its_options(
     for option in (["--dim", "4"], ["--seed", "1"], ["--out", "other"], ["--drop-zeros"]):
         assert f"{option[0]}: a resumed training keeps" in fails("sparse", "train", "--resume", "run", *option)
     assert "DATA: a resumed training keeps" in fails("sparse", "train", str(pairs), "--resume", "run")
-    assert "has done 1 already" in fails("sparse", "train", "--resume", "run")
+    assert "the training has already done 1" in fails("sparse", "train", "--resume", "run")
 
 
 def test_other_data_cannot_resume(pairs: Path, trains: Callable[..., str], fails: Callable[..., str]) -> None:
@@ -345,7 +345,7 @@ def test_statistics_alone_find_what_is_clicked(here: Path, trains: Callable[...,
 
 
 def test_bad_statistics(pairs: Path, fails: Callable[..., str]) -> None:
-    assert "add --statistics" in fails("sparse", "train", str(pairs), "--half-life", "5")
+    assert "--half-life needs --statistics" in fails("sparse", "train", str(pairs), "--half-life", "5")
     assert "half_life" in fails("sparse", "train", str(pairs), "--statistics", "--half-life", "-5")
     assert "--statistics count clicks" in fails(
         "sparse", "train", str(pairs), "--statistics", "--loss", "squared_error"
