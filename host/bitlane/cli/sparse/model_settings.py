@@ -138,7 +138,7 @@ def statistics_settings(arguments: argparse.Namespace, fields: int) -> dict[str,
     """Return the settings of the statistics of all fields, or None without `--statistics`."""
     if not arguments.statistics:
         if arguments.half_life is not None:
-            raise DataError("--half-life: needs --statistics")
+            raise DataError("--half-life needs --statistics")
         return None
     if arguments.loss != "log_loss":
         raise DataError("--statistics: needs labels 0 and 1, so it cannot be combined with --loss squared_error")
