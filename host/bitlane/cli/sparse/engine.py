@@ -84,7 +84,7 @@ def engine_settings(arguments: argparse.Namespace) -> dict[str, Any] | None:
     given = [name for name in NAMES if getattr(arguments, name) is not None]
     if arguments.engine == "local":
         if given:
-            raise DataError(f"{option_of(given[0])}: needs --engine ray")
+            raise DataError(f"{option_of(given[0])} needs --engine ray")
         return None
     _check(arguments)
     require_extra("ray", "--engine ray", "'bitlane[ray]'")
@@ -149,6 +149,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise DataError(f"--device {arguments.device}: not supported with --engine ray; workers compute on the CPU")
     for name in _TOPK:
         if getattr(arguments, name) is not None and arguments.push != "topk":
-            raise DataError(f"{option_of(name)}: needs --push topk")
+            raise DataError(f"{option_of(name)} needs --push topk")
     if arguments.push_bits is not None and arguments.push not in ("few", "topk"):
-        raise DataError("--push-bits: needs --push few or topk")
+        raise DataError("--push-bits needs --push few or topk")

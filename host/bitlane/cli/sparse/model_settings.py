@@ -141,7 +141,7 @@ def statistics_settings(arguments: argparse.Namespace, fields: int) -> dict[str,
             raise DataError("--half-life needs --statistics")
         return None
     if arguments.loss != "log_loss":
-        raise DataError("--statistics: needs labels 0 and 1, so it cannot be combined with --loss squared_error")
+        raise DataError("--statistics needs labels 0 and 1, so it cannot be combined with --loss squared_error")
     from bitlane.sparse.parameters.statistics import StatisticsSettings
 
     return asdict(StatisticsSettings(tuple(range(fields)), fields, half_life=arguments.half_life))

@@ -83,10 +83,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _check_bits(arguments: argparse.Namespace) -> None:
     if arguments.bits is not None and not arguments.held_out:
-        raise DataError("--bits: needs --held-out to measure the loss")
+        raise DataError("--bits needs --held-out to measure the loss")
     for name in ("levels", "max_loss", "held_out", "test_fraction"):
         if arguments.bits is None and getattr(arguments, name) is not None:
-            raise DataError(f"{option_of(name)}: needs --bits")
+            raise DataError(f"{option_of(name)} needs --bits")
 
 
 def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization:

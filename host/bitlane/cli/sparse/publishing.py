@@ -33,7 +33,7 @@ def add_publishing_arguments(parser: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> None:
     """Refuse arguments that do not go together."""
     if arguments.publish_every is not None and arguments.publish is None:
-        raise DataError("--publish-every: needs --publish")
+        raise DataError("--publish-every needs --publish")
     if arguments.publish is not None and arguments.statistics:
         raise DataError("--publish: models with --statistics cannot be published yet")
 

@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.sparse.serving.server import ScoringServer, ServerOptions
 
     if arguments.record_share is not None and arguments.record is None:
-        raise DataError("--record-share: needs --record")
+        raise DataError("--record-share needs --record")
     bounds = {} if arguments.max_features is None else {"features": arguments.max_features}
     options = ServerOptions(
         host=arguments.host,
@@ -102,11 +102,11 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
     given = {name for name in _OF_SHARDS if getattr(arguments, name) is not None}
     if arguments.shards is None:
         for name in given:
-            raise DataError(f"{option_of(name)}: needs --shards")
+            raise DataError(f"{option_of(name)} needs --shards")
         return contextlib.nullcontext(ModelRegistry(arguments.model))
     if arguments.placement != "ray":
         for name in given & {"ray_address", "tls_ca"}:
-            raise DataError(f"{option_of(name)}: needs --placement ray")
+            raise DataError(f"{option_of(name)} needs --placement ray")
     files = {name: getattr(arguments, name) for name in ("tls_certificate", "tls_key", "tls_ca")}
     placement = Placement(
         arguments.model,

@@ -91,7 +91,7 @@ def check_unused(arguments: argparse.Namespace) -> None:
     names |= {"--requests": arguments.requests, "--hook": arguments.hook, "--test-fraction": arguments.test_fraction}
     for option, value in names.items():
         if value not in (None, []):
-            raise DataError(f"{option}: needs --held-out")
+            raise DataError(f"{option} needs --held-out")
 
 
 def validation_text(validation: Validation, report: str) -> str:

@@ -150,13 +150,13 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--servers", "2"], "--servers: needs --engine ray"),
-        (["--push", "topk"], "--push: needs --engine ray"),
+        (["--servers", "2"], "--servers needs --engine ray"),
+        (["--push", "topk"], "--push needs --engine ray"),
         (["--engine", "ray", "--threads", "2"], "--threads 2: a worker uses one thread; use more --workers"),
         (["--engine", "ray", "--statistics"], "--statistics: not supported with --engine ray"),
         (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: not supported with --engine ray"),
         (["--engine", "ray", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
-        (["--engine", "ray", "--push-share", "0.1"], "--push-share: needs --push topk"),
+        (["--engine", "ray", "--push-share", "0.1"], "--push-share needs --push topk"),
         (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key needs a cluster: add --ray-address"),
         (
             ["--engine", "ray", "--ray-address", "127.0.0.1:9"],

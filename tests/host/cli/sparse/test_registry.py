@@ -106,7 +106,7 @@ def test_what_is_refused(runs: tuple[Path, Path], clicks: Path, call: Call, fail
     call("train", clicks, *LABEL, *statistics, "--out", "four")
     assert fails("publish", "four", REGISTRY) == "four: models with statistics cannot be published yet"
     publish = ["--publish", REGISTRY]
-    assert fails("train", clicks, *LABEL, "--publish-every", 1) == "--publish-every: needs --publish"
+    assert fails("train", clicks, *LABEL, "--publish-every", 1) == "--publish-every needs --publish"
     assert "cannot be published yet" in fails("train", clicks, *LABEL, *statistics, *publish)
     assert "must be above 0" in fails("train", clicks, *LABEL, *publish, "--publish-every", 0)
     assert ModelRegistry(REGISTRY).claimed() == [1]

@@ -132,12 +132,12 @@ MISTAKES = [
     ),
     (["validate", REGISTRY, 1, "--held-out", "clicks.csv", "--max-auc-loss", -1], "auc_lost must be at least 0"),
     (["validate", REGISTRY, 1, "--held-out", "clicks.csv", "--requests", "gone"], "gone cannot be read"),
-    (["promote", REGISTRY, 1, "--max-auc-loss", 1], "--max-auc-loss: needs --held-out"),
-    (["promote", REGISTRY, 1, "--hook", "x:y"], "--hook: needs --held-out"),
+    (["promote", REGISTRY, 1, "--max-auc-loss", 1], "--max-auc-loss needs --held-out"),
+    (["promote", REGISTRY, 1, "--hook", "x:y"], "--hook needs --held-out"),
     (["promote", REGISTRY, 1, "--held-out", "clicks.csv", "--force"], "use either --force or --held-out, not both"),
     (["promote", REGISTRY, 1], f"{REGISTRY}: version 1 was not validated: validate it, or add --force"),
-    (["publish", "run1", REGISTRY, "--bits", "4"], "--bits: needs --held-out"),
-    (["publish", "run1", REGISTRY, "--max-loss", "4"], "--max-loss: needs --bits"),
+    (["publish", "run1", REGISTRY, "--bits", "4"], "--bits needs --held-out"),
+    (["publish", "run1", REGISTRY, "--max-loss", "4"], "--max-loss needs --bits"),
     (["publish", "run1", REGISTRY, "--bits", "4", "--held-out", "clicks.csv"], "--bits: a delta has the levels of its"),
 ]
 
