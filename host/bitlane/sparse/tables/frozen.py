@@ -122,10 +122,6 @@ class FrozenTable:
         table._check_index()
         return table
 
-    def in_memory(self) -> FrozenTable:
-        """Return a copy in memory of its own, in huge pages where the system has them: fewer misses a search."""
-        return FrozenTable(_copied(self.data))
-
     def find(self, keys: Keys) -> Ranks:
         """Return the rank of each key in the order of the words, int64 [n]; -1 where the table does not have it.
 

@@ -174,17 +174,6 @@ class Table:
         """
         return self._find_or_insert(keys)[0]
 
-    def unmet(self, keys: Keys) -> NDArray[np.bool_]:
-        """Return which keys `find_or_insert` would change, bool [n]: absent, or with another stamp than the clock."""
-        keys = _checked(keys)
-        slots = np.empty(len(keys), np.int64)
-        with self._lock.shared:
-            self._storage.find(keys, slots)
-            changed = slots < 0
-            if self.track_age:
-                changed |= self._storage.stamps[slots] != self._clock
-        return np.asarray(changed)
-
     def gather(self, keys: Keys, out: Rows | None = None) -> Rows:
         """Return a copy of the rows of these keys, float32 [n, width]; zeros where a key is absent."""
         keys = _checked(keys)

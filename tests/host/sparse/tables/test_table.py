@@ -277,18 +277,3 @@ def test_rows_do_not_move_under_who_uses_them():
 def test_what_a_table_refuses(action, message):
     with pytest.raises(DataError, match=message):
         action(Table(1))
-
-
-def test_unmet_keys_are_those_that_an_insertion_would_change(seed: int) -> None:
-    """Without ages the absent ones; with ages also those that were met at another clock."""
-    keys = np.random.default_rng(seed).permutation(60).astype(np.uint64)
-    plain, aged = Table(1), Table(1, track_age=True)
-    for table in (plain, aged):
-        table.tick(3)
-        table.find_or_insert(keys[:20])
-        table.tick(4)
-        table.find_or_insert(keys[20:40])
-    assert plain.unmet(keys).tolist() == [False] * 40 + [True] * 20
-    assert aged.unmet(keys).tolist() == [True] * 20 + [False] * 20 + [True] * 20
-    assert len(plain) == len(aged) == 40
-    assert plain.unmet(keys[:0]).shape == (0,)
