@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.sim.conftest import Mischief
+from tests.helpers.mischief import Mischief
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError

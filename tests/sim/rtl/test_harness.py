@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.sim.conftest import Mischief
+from tests.helpers.mischief import Mischief
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import PORT_WIDTHS

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.helpers.copies import BASE, copied
 from tests.helpers.coverage_samples import BRANCH, MUX, VERILOG, YOSYS, line_of, points
+from tests.helpers.mischief import Mischief
 from tests.helpers.places import HELPERS
-from tests.sim.conftest import Mischief
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.helpers.copies import copied
-from tests.sim.conftest import Mischief
+from tests.helpers.mischief import Mischief
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY

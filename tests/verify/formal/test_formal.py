@@ -224,7 +224,7 @@ def test_a_correct_block_is_proved(tools: ProofTools, tmp_path: Path, name: str)
 def test_a_broken_block_is_not_proved(tools: ProofTools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
     tables = name.startswith("table")
-    result = prove(replace(PROOFS[name], block=lambda: make(faulty, tables)), tools, tmp_path)
+    result = prove(replace(PROOFS[name], make_block=lambda: make(faulty, tables)), tools, tmp_path)
     assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
@@ -238,7 +238,7 @@ def test_a_guard_that_lets_pass_is_not_proved(tools: ProofTools, tmp_path: Path,
         m.d.comb += getattr(target, signal).eq(getattr(source, signal))
 
     faulty = broken(PortGuard, passes)
-    result = prove(replace(PROOFS["port_guard"], block=lambda: ResettableGuard(faulty())), tools, tmp_path)
+    result = prove(replace(PROOFS["port_guard"], make_block=lambda: ResettableGuard(faulty())), tools, tmp_path)
     assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
@@ -323,7 +323,7 @@ def test_a_proof_must_cover_something() -> None:
 
 def test_exit_status(tools: ProofTools, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     faulty = broken(GradientPass, skips)
-    monkeypatch.setitem(PROOFS, "gradient", replace(PROOFS["gradient"], block=lambda: faulty(CONFIG)))
+    monkeypatch.setitem(PROOFS, "gradient", replace(PROOFS["gradient"], make_block=lambda: faulty(CONFIG)))
     assert main(["gradient"]) == 1
     assert "0 of 1 proved" in capsys.readouterr().out
 
@@ -348,7 +348,7 @@ def waits(block: Any) -> bool:
 
 @pytest.mark.usefixtures("unused")
 def test_every_block_with_backpressure_has_a_proof() -> None:
-    proved = {type(proof.block()).__name__ for proof in PROOFS.values()}
+    proved = {type(proof.make_block()).__name__ for proof in PROOFS.values()}
     waiting = {name for name, kind in blocks().items() if waits(make(kind))}
     assert {"AddressGenerator", "Reader", "Writer", "Sequencer", "RegisterSlice"} <= waiting, (
         "the search finds those that everybody knows"

@@ -62,7 +62,7 @@ pytestmark = pytest.mark.torch
         (lambda: parse_compressor("powersgd:rank=1.5"), "rank=1.5: it must be an integer"),
         (lambda: DDPCompression(QSGD), r"a compressor is needed, such as QSGD\(bits=4\); got QSGD"),
         (lambda: DDPCompression("qsgd"), "a compressor is needed, .*; got 'qsgd'. To parse text use"),
-        (lambda: DDPCompression(EFSign(), link_model="100mbit"), "link_model='100mbit': give an AlphaBetaModel"),
+        (lambda: DDPCompression(EFSign(), link_model="100mbit"), "link_model='100mbit': use an AlphaBetaModel"),
         (lambda: DDPCompression(EFSign(), timeout=0), "timeout must be above 0 seconds; got 0"),
         (lambda: DDPCompression(EFSign(), start=0.5), "start=0.5: it must be an integer of at least 0"),
         (lambda: DDPCompression(EFSign(), grad_scaler=2.0), "grad_scaler must be a torch.amp.GradScaler; got float"),

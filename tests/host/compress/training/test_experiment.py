@@ -68,10 +68,10 @@ def test_a_policy_uses_the_clock_and_its_bits_are_reported(seed):
 
     training, images = NetworkTraining("perceptron", 2, 8, 2, seed=seed % 1000), pictures(seed)
     found = train(training, QSGD(policy), images, clock=clock)
-    assert sorted(asked) == sorted([*found.bits, *found.bits])
-    assert len(set(found.bits.tolist())) > 1
+    assert sorted(asked) == sorted([*found.step_bits, *found.step_bits])
+    assert len(set(found.step_bits.tolist())) > 1
     chooser = policy.start()
-    for loss, bits in zip(found.losses, found.bits, strict=True):
+    for loss, bits in zip(found.losses, found.step_bits, strict=True):
         assert chooser.bits == bits
         chooser.after(Observation(loss, clock(bits)[0], lambda: 1.0), lambda own: [own])
 

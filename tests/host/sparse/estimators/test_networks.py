@@ -79,7 +79,7 @@ def test_parameters_reach_the_model() -> None:
     assert (spec.hidden, spec.dim, spec.batch_rows) == ((5, 4), 3, 500)
     for parameters, message in (
         ({"hidden": 5}, r"hidden=5: give the sizes of the hidden layers, such as \(64, 32\)"),
-        ({"batch_rows": 1}, "dnn learns by minibatches"),
+        ({"batch_rows": 1}, "dnn learns in minibatches"),
         ({"dense_optimizer": "adam"}, "dense_optimizer='adam': give 'ftrl'"),
         ({"device": "nowhere"}, "nowhere"),
     ):

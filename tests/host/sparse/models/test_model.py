@@ -237,9 +237,12 @@ def flip(path: Path, at: float) -> None:
 
 
 DAMAGES = {
-    "no description": (lambda folder: (folder / "model.json").unlink(), "is no model: it has no model.json"),
-    "no rows": (lambda folder: (folder / "parameters.arrow").unlink(), "no complete model: it has no parameters.arrow"),
-    "no matrices": (lambda folder: (folder / "dense.npz").unlink(), "no complete model: it has no dense.npz"),
+    "no description": (lambda folder: (folder / "model.json").unlink(), "is not a model: it has no model.json"),
+    "no rows": (
+        lambda folder: (folder / "parameters.arrow").unlink(),
+        "not a complete model: it has no parameters.arrow",
+    ),
+    "no matrices": (lambda folder: (folder / "dense.npz").unlink(), "not a complete model: it has no dense.npz"),
     "text": (lambda folder: (folder / "model.json").write_text("{"), r"model\.json is damaged"),
     "list": (lambda folder: (folder / "model.json").write_text("[]"), "format None; this version reads format 1"),
     "format": (lambda folder: (folder / "model.json").write_text('{"format": 99}'), "format 99"),

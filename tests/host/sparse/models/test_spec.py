@@ -61,7 +61,7 @@ def test_an_ffm_is_libffms_unless_asked_otherwise() -> None:
         ({"halve_every": 0}, "halve_every=0"),
         ({"kind": "ffm"}, "fields=0: it must be an integer from 1 to 65536"),
         ({"kind": "ffm", "fields": 65537}, "fields=65537"),
-        ({"kind": "dnn", "fields": 2}, "batch_rows=1: dnn learns by minibatches"),
+        ({"kind": "dnn", "fields": 2}, "batch_rows=1: dnn learns in minibatches"),
         ({"hidden": (8, 0)}, "hidden=0"),
         ({"factors": 0.1}, "factors must be FTRL, AdaGrad or SGD; got 0.1"),
         ({"initial_scale": -1}, "initial_scale must be at least 0; got -1"),

@@ -104,7 +104,7 @@ def test_a_reader_keeps_its_chain(registry: ModelRegistry, monkeypatch: pytest.M
 
 
 def test_a_version_that_is_being_written_stays(registry: ModelRegistry, changing: ChangingModel) -> None:
-    with pytest.raises(BitlaneError, match="version 5 was collected meanwhile"), registry.draft() as draft:
+    with pytest.raises(BitlaneError, match="version 5 was collected in the meantime"), registry.draft() as draft:
         draft.folder.write("rows-00000.frozen", [b"half"])
         assert collect(registry, 1).versions == (1, 2, 3)
         assert draft.folder.exists("rows-00000.frozen")

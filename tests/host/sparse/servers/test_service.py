@@ -193,5 +193,5 @@ def test_unknown_actions_are_refused(address: str) -> None:
 def test_a_server_that_ends_asks_clients_to_come_again(folders: list[Path]) -> None:
     with served(folders) as services, StepClient(addresses_of(services), deadline=0.2) as parameters:
         services[0].refuse()
-        with pytest.raises(BitlaneError, match=r"the server is about to end; gave up after 0\.2 s"):
+        with pytest.raises(BitlaneError, match=r"the server is shutting down; gave up after 0\.2 s"):
             parameters.weights(KEYS)

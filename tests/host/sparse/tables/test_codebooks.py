@@ -87,7 +87,7 @@ def test_a_codebook_tells_its_shape():
     [
         (np.zeros((1, 5)), "4, 16 or 256"),
         (np.zeros(4), "4, 16 or 256"),
-        ([[0, 1, 3, 2]], "descend"),
+        ([[0, 1, 3, 2]], "must be finite and ascending"),
         ([[0, 1, 2, np.nan]], "finite"),
     ],
 )

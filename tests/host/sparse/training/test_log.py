@@ -50,7 +50,7 @@ def test_a_line_without_an_end_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no run folder of a sparse training"),
+        (None, "is not a run folder of a sparse training"),
         ("", "not the log of a sparse training"),
         ('{"kind": "run", "format": 2}\n', "not the log of a sparse training"),
         (json.dumps({"kind": KIND, "format": 99}) + "\n", "has format 99"),

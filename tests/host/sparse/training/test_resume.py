@@ -109,7 +109,7 @@ def test_more_epochs_are_the_same_as_all_at_once(seed: int, tmp_path: Path) -> N
         train(tmp_path / "run", RowsSource(rows), SparseTrainingOptions(epochs, window_rows=100))
     assert_same(tmp_path / "run", tmp_path / "whole")
     before = files_of(tmp_path / "run")
-    with pytest.raises(DataError, match="has done 2 already"):
+    with pytest.raises(DataError, match="the training has already done 2"):
         train(tmp_path / "run", RowsSource(rows))
     assert files_of(tmp_path / "run") == before
 

@@ -52,11 +52,11 @@ def test_a_shard_without_replicas_is_missing_until_it_comes_back(seed):
         begin = time.monotonic()
         found = ask(front, servers, servers.keys)
         expect_partial(found, servers, servers.keys, {2})
-        wait_until(lambda: all("does not run" in (each.health.problem or "") for each in front.replicas[2]))
+        wait_until(lambda: all("is not running" in (each.health.problem or "") for each in front.replicas[2]))
         begin = time.monotonic()
         expect_partial(ask(front, servers, servers.keys), servers, servers.keys, {2})
         assert time.monotonic() - begin < 1, "the deadline was waited for"
-        with pytest.raises(ShardsMissing, match=r"^shard 2 did not answer: a replica of shard 2 does not run now$"):
+        with pytest.raises(ShardsMissing, match=r"^shard 2 did not answer: a replica of shard 2 is not running$"):
             front.table(1, servers.values).lookup(servers.keys)
         rest = servers.keys[servers.partition.owners(servers.keys) != 2]
         front.table(1, servers.values).lookup(rest)
@@ -255,7 +255,7 @@ def test_idle_connections_that_were_cut_are_made_again(seed):
 
 
 def test_servers_that_are_not_there_are_named(seed):
-    message = r"^shard 1 has not loaded version 1 in 0.3 s: a replica of shard 1 does not run now$"
+    message = r"^shard 1 has not loaded version 1 in 0.3 s: a replica of shard 1 is not running$"
     with cluster(seed, 2, 1) as servers, front_of(servers, version=None) as front:
         servers.servers[1][0].stop()
         with pytest.raises(BitlaneError, match=message):
