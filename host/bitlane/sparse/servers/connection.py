@@ -192,6 +192,8 @@ class Connection:
     def _checked(self, answer: Record) -> Record:
         if "error" in answer:
             kind = wire.ERRORS.get(answer["error"], BitlaneError)
+            if kind is wire.ServerRestarted:
+                self.close()
             raise kind(f"server {self.address}: {answer['message']}")
         return answer
 

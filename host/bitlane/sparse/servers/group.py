@@ -17,7 +17,7 @@ from bitlane.sparse.parameters.layout import Layout
 from bitlane.sparse.servers.connection import Connection, ConnectionLost, DeadlineExceeded, Identity, Record
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.wire import ServerBusy, ServerClosing
+from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, ServerRestarted
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between attempts
 
@@ -307,4 +307,5 @@ class ServerGroup:
 
 def _may_pass(error: BitlaneError) -> bool:
     """Whether the same request may be done a little later."""
-    return isinstance(error, ConnectionLost | DeadlineExceeded | ServerBusy | ServerClosing | ReadTooEarly)
+    passing = ConnectionLost | DeadlineExceeded | ServerBusy | ServerClosing | ServerRestarted | ReadTooEarly
+    return isinstance(error, passing)

@@ -76,13 +76,19 @@ class ShardService(LaneService):
             self._shard.wait_for(request["clock"], _READ_TIMEOUT)
         with self._limit.admitted(), self._turn("sequence" in request, opening["worker"]):
             self._check_open()
-            if "sequence" in request and self._clients.get(opening["worker"]) != opening["client"]:
-                raise DataError(f"another client is named worker {opening['worker']!r}: names must differ")
+            if "sequence" in request:
+                self._check_client(opening["worker"], opening["client"])
             if batch is not None and not batch.schema.equals(wire.BYTE_SCHEMA):
                 columns = ", ".join(f"{each.name}: {each.type}" for each in batch.schema)
                 raise DataError(f"a request has the column byte: uint8; got {columns}")
             answer: tuple[Any, Record] = getattr(self, f"_{lane}")(batch, request, opening["worker"])
             return answer
+
+    def _check_client(self, worker: str, client: str) -> None:
+        if worker not in self._clients:
+            raise wire.ServerRestarted(f"the server has restarted since the hello of worker {worker!r}")
+        if self._clients[worker] != client:
+            raise DataError(f"another client is named worker {worker!r}: names must differ")
 
     def _begin(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}

@@ -48,6 +48,10 @@ class ServerClosing(BitlaneError):
     """The server is about to end; the request may be sent again to its successor."""
 
 
+class ServerRestarted(BitlaneError):
+    """The server has had no hello of this worker since it started; the client says it again."""
+
+
 class VersionMissing(BitlaneError):
     """The server does not hold the version of the model; another one may."""
 
@@ -60,6 +64,7 @@ class RequestExpired(BitlaneError):
 ERRORS: dict[str, type[BitlaneError]] = {
     "busy": ServerBusy,
     "closing": ServerClosing,
+    "restarted": ServerRestarted,
     "early": ReadTooEarly,
     "version": VersionMissing,
     "expired": RequestExpired,

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.helpers.sparse_servers import ServerProcess, StepClient, make_shards,
 from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.servers.connection import Connection
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
 VALUES = 3
@@ -99,6 +101,29 @@ def run_with_kills(seed: int, folders: Sequence[Path], kills: int) -> Stepping:
 def test_five_kills_lose_nothing_and_repeat_nothing(seed: int, tmp_path: Path) -> None:
     work = run_with_kills(seed, make_shards(tmp_path, SPEC, 2), 5)
     assert work.steps > 7
+
+
+def test_a_server_that_restarts_between_hello_and_the_first_update(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The channel reconnects by itself to a process that has had no hello; the client says it again."""
+    work, hello, restarts = Stepping(seed), Connection.hello, [2, 1]
+    with server_processes(make_shards(tmp_path, SPEC, 1)) as (process,), StepClient([process.address]) as client:
+        work.step(client)
+
+        def restart_after_hello(connection: Connection, until: float) -> dict[str, Any]:
+            answer = hello(connection, until)
+            if restarts and connection in client._updaters:
+                restarts.pop()
+                process.kill()
+                process.start()
+            return answer
+
+        monkeypatch.setattr(Connection, "hello", restart_after_hello)
+        process.kill()
+        process.start()
+        work.step(client)
+        assert not restarts and work.holds(client)
 
 
 @pytest.mark.slow
