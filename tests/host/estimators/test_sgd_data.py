@@ -89,7 +89,7 @@ class Sparse(Frame):
         (lambda X, y: (X, y[:-1]), "X has 200 rows, but y has 199 values"),
         (lambda X, y: (X.astype(str), y), "X holds <U.*encode text"),
         (lambda X, y: (np.array([["a", 1.0]] * 200, object), y), "X holds object"),
-        (lambda X, y: (X + 1j, y), "Complex data not supported: X holds complex128"),
+        (lambda X, y: (X + 1j, y), "Complex data not supported: X has complex128"),
         (lambda X, y: (np.ones_like(X), y), "every column of X is constant"),
     ],
 )

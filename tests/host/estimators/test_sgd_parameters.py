@@ -161,7 +161,7 @@ def test_parameters(kind):
         ({"penalty": "l2", "alpha": 1.0}, "alpha . learning_rate is 0.3"),
         ({"penalty": "l1", "alpha": None}, "alpha=None"),
         ({"bounds": (1, 0)}, r"bounds=\(1, 0\)"),
-        ({"bounds": (0, 1), "penalty": "l1"}, "exclude a penalty"),
+        ({"bounds": (0, 1), "penalty": "l1"}, "cannot be combined with a penalty"),
         ({"staleness": 2}, "staleness=2"),
         ({"learning_rate": "fast"}, "learning_rate='fast'"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),

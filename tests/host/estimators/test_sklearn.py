@@ -39,7 +39,7 @@ def test_a_cell_that_is_no_number(seed):
         model.fit(X, y).predict(X)
         broken = X.copy()
         broken[0, 0] = {"foo": "bar"}
-        with pytest.raises(DataError, match="X holds object values: it must hold numbers"):
+        with pytest.raises(DataError, match="X holds object values: it must contain numbers"):
             model.fit(broken, y)
 
 

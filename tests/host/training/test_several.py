@@ -301,7 +301,7 @@ def test_an_error_of_the_user_stops_all_devices(seed):
             64,
             {},
             "raise",
-            r"device 2 \(emulator\) has width=128, but device 1 \(emulator\) has width=64: give",
+            r"device 2 \(emulator\) has width=128, but device 1 \(emulator\) has width=64: use devices",
         ),
         (devices(1) * 2, 64, {}, "raise", "a device is listed twice"),
         (devices(2), 64, {"class_weight": [(1, 1), (1, 2)]}, "raise", "class_weight has 2 pairs, but y has 1 targets"),

@@ -52,7 +52,7 @@ def test_the_result_reports_the_run(seed):
     assert run.settings["bits"] == 4 and run.settings["draw_sets"] == 3 and run.settings["seed"] == seed
     assert (run.settings["loss"], run.settings["rows_per_beat"], run.settings["outputs"]) == ("squared_error", 1, 1)
     assert run.passes == 1 and run.first_epoch == 0 and run.snapshots is None
-    with pytest.raises(DataError, match="without snapshots"):
+    with pytest.raises(DataError, match="the run has no snapshots"):
         run.models()
     assert run.stalls.memory >= 0 and run.stalls.model >= 0
 
