@@ -63,7 +63,7 @@ class Objective:
         if self.penalty and as_number("alpha", self.alpha) < 0:
             raise DataError(f"alpha={self.alpha}: it must be a finite number, 0 or more")
         if self.bounds is not None and self.penalty:
-            raise DataError(f"bounds={self.bounds!r} cannot be combined with a penalty: set penalty=None, or omit bounds")
+            raise DataError(f"bounds={self.bounds!r} cannot be combined with a penalty: set one of them to None")
         _box(self.bounds)
 
     @property
