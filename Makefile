@@ -144,6 +144,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 	$(PYTHON) -m venv $(@D)
 	grep -v -e ^numpy -e ^protobuf constraints.txt > $(@D)/constraints.txt
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -c $(@D)/constraints.txt -e '.[sim,$*]' pytest pytest-timeout matplotlib
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
 	@touch $@
 
 # torch is large, so it is installed only where it is needed.
