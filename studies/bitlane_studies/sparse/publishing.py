@@ -110,8 +110,8 @@ def measure(options: argparse.Namespace, folder: Path, draw: np.random.Generator
             [
                 each.kind,
                 f"{each.changed:,}",
-                f"{took:.3f}",
-                f"{copied:.3f}",
+                f"{took:.2g}",
+                f"{copied:.2g}",
                 f"{each.nbytes / 1e6:,.2f}",
                 f"{each.nbytes / (each.changed * row_bytes):.3f}",
             ]

@@ -53,7 +53,7 @@ QUICK = ["--device", "emulator", "--epochs", "2"]
         (["--bounds", "0"], "--bounds: invalid"),
         (["--bounds", "0,many"], "--bounds: invalid"),
         (["--bounds", "1,0"], "bounds=(1.0, 0.0)"),
-        (["--bounds", "0,none", "--penalty", "l1"], "cannot have a penalty"),
+        (["--bounds", "0,none", "--penalty", "l1"], "cannot be combined with a penalty"),
         (["--staleness", "2"], "invalid choice: 2"),
         (["--width", "100"], "invalid choice: 100"),
         (["--outputs", "0"], "must be at least 1"),
