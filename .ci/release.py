@@ -34,7 +34,7 @@ class ReleaseError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the release, or print in one line why there is none."""
+    """Make the release, or print the reason for its failure in one line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("version")
     parser.add_argument("--to", type=Path, default=ROOT / "dist", metavar="FOLDER")
