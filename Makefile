@@ -151,6 +151,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
 	@touch $@
 
 # uv writes the lowest versions that pyproject.toml allows together; what it does not name is the newest.
