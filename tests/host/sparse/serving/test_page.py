@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
+from tests.helpers.browsers import NEEDS_BROWSER, browser_page, overflows
 from tests.helpers.sparse_serving import MemoryRegistry, constant_model, whole_service
 
 from bitlane.errors import BitlaneError
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 REASON = '<img src=x onerror="document.title=1"> better AUC'
 ROWS = {"keys": ("UINT64", [1, 2, 3]), "offsets": ("INT64", [0, 2, 3])}
 
@@ -34,19 +33,13 @@ def test_the_page_is_one_file(source: MemoryRegistry) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="needs a browser: apt-get install chromium")
+@NEEDS_BROWSER
 def test_what_a_browser_shows(source: MemoryRegistry) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    expect = playwright.expect
-    with whole_service(source) as (server, browser), playwright.sync_playwright() as driver:
+    expect = pytest.importorskip("playwright.sync_api", reason="needs playwright").expect
+    with whole_service(source) as (server, browser), browser_page() as (page, problems):
         for _ in range(3):
             browser.infer(**ROWS)
         browser.infer(keys=("UINT64", [1]))
-        window = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = window.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text))
         page.goto(f"http://{server.http_address}/")
         page.wait_for_selector("#versions tbody tr")
         assert page.title() == "ctr - bitlane service"
@@ -62,6 +55,7 @@ def test_what_a_browser_shows(source: MemoryRegistry) -> None:
         ]
         assert page.locator("#labels tbody tr").all_inner_texts() == ["candidate\t1", "production\t2"]
         assert REASON in page.inner_text("#moves")  # as text
+        assert overflows(page) == []
         source.models[3] = BitlaneError("damaged")
         source.move_label("production", 3)
         expect(page.locator("#problem")).to_have_text("version 3 cannot be loaded: damaged", timeout=20_000)
@@ -69,4 +63,3 @@ def test_what_a_browser_shows(source: MemoryRegistry) -> None:
         server.close()
         expect(page.locator("#state")).to_have_text("The service does not answer", timeout=20_000)
         assert all("status" in each or "Failed to load" in each for each in problems), problems
-        window.close()
