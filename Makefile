@@ -44,7 +44,7 @@ test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes 
 	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
 
-check: lint test slow pynq torch formal docs ## everything: style, types, all tests, proofs, documentation
+check: lint test docs slow pynq torch formal ## everything: style, types, all tests, proofs, documentation
 
 slow: $(STAMP) ## the long tests, and the property tests with all examples: half an hour or more
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
@@ -136,7 +136,7 @@ nightly: $(STAMP) ## figures of proofs, coverage, random runs and speed, MINUTES
 	$(BIN)/python .ci/nightly.py --minutes $(MINUTES)
 
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) $(TORCH) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api docs/gallery build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq needs older versions of numpy, protobuf and setuptools than the rest, hence separate environments.
@@ -171,10 +171,10 @@ $(LOWEST)/installed: pyproject.toml
 	done
 	@touch $@
 
-# The generator of the documentation and its forty packages are no business of the tests.
+# The generator of the documentation and its forty packages are no business of the tests. It runs the examples.
 $(DOCS)/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,cli,fast,sparse]'
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./studies
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Write a reference page for each public room and check that each public name has a docstring.
 
-A room is a package directly below `bitlane`. Its public names are those of its `__all__`. In a room without `__all__`
-all classes and functions of the modules are public whose names have no leading underscore.
+A room is a package directly below `bitlane`. Its public names are those of its `__all__`, errors last. In a room
+without `__all__` all classes and functions of the modules are public whose names have no leading underscore.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def _page(room: str, seen: dict[int, str]) -> Iterator[str]:
         for path in _modules(room, module):
             yield from (path, "-" * len(path), "", f".. automodule:: {path}", "")
         return
-    for name in exported:
-        if name.startswith("__"):
-            continue
+    names = [name for name in exported if not name.startswith("__")]
+    for name in sorted(names, key=lambda name: _kind(getattr(module, name)) == "exception"):
         found = getattr(module, name)
         if id(found) in seen:
             yield from (f"``{name}`` is :py:obj:`{seen[id(found)]}`.", "")
@@ -98,9 +97,14 @@ def check_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, l
 
 
 def skip_member(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out attributes without a docstring: the Parameters or Attributes section of their class names them."""
+    """Leave out methods that scikit-learn adds, and attributes without a docstring.
+
+    The Parameters or Attributes section of their class names the attributes.
+    """
     if what not in ("class", "exception"):
         return None
+    if str(getattr(obj, "__module__", None)).startswith("sklearn."):
+        return True
     is_enum_member = isinstance(obj, enum.Enum) and getattr(type(obj), name, None) is obj  # else a default value
     shown = inspect.isroutine(obj) or isinstance(obj, (type, property)) or is_enum_member or hasattr(obj, "func")
     return None if shown else True

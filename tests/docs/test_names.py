@@ -18,7 +18,7 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(py|md|toml|cff|json|v|cpp|tcl)")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
 PLACEHOLDER = re.compile(r"\bNAME")  # in the tables of CONTRIBUTING.md
-OUTPUTS = {"build/docs", "runs/demo", "runs/four-bits"}
+OUTPUTS = {"build/docs", "switcher.json", "runs/demo", "runs/four-bits"}
 # Symbols of equations, and names of Python, of scikit-learn and of the papers' code.
 FOREIGN = {"A_j", "center_j", "scale_j", "check_estimator", "FutureWarning"}
 
