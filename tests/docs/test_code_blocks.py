@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.helpers.pages import CODE, MARKS, PAGES, ROOT, Block, blocks, rewrite, run
+from tests.helpers.pages import BACKGROUND, CODE, MARKS, PAGES, ROOT, Block, blocks, rewrite, run
 
 # Blocks that do not run here, by reason. A new one is a decision, not an accident.
 MARKED = {
@@ -48,7 +48,7 @@ def test_marked_blocks_are_known() -> None:
 
 def test_words_behind_a_language_are_marks() -> None:
     known = {*((language, ()) for language in CODE), *((language, (mark,)) for language in CODE for mark in MARKS)}
-    known |= {("text", ()), ("text", ("output",)), ("", ()), ("toml", ())}
+    known |= {("text", ()), ("text", ("output",)), ("", ()), ("toml", ()), ("sh", (BACKGROUND,))}
     used = {(block.language, block.words) for page in PAGES for block in blocks(page)}
     assert used <= known
 
@@ -94,6 +94,36 @@ def test_wrong_blocks_are_found(tmp_path: Path) -> None:
         next(found)
     with pytest.raises(NameError, match="y"):
         list(run(page_with(tmp_path, "python\nprint(y)"), tmp_path))
+
+
+def test_text_that_differs_from_run_to_run(tmp_path: Path) -> None:
+    """Dots stand for a part of a line; the rest of it is compared."""
+    page = page_with(tmp_path, "sh\necho took $RANDOM s, 3 rows", "text output\ntook ... s, 3 rows")
+    ((_, expected, printed),) = run(page, tmp_path)
+    assert printed == expected
+    page = page_with(tmp_path, "sh\necho took $RANDOM s, 3 rows", "text output\ntook ... s, 4 rows")
+    ((_, expected, printed),) = run(page, tmp_path)
+    assert printed != expected
+
+
+def test_services_run_until_the_page_ends(tmp_path: Path) -> None:
+    """On a free port, whatever port the page names."""
+    script = tmp_path / "service.py"
+    script.write_text(
+        "import http.server, sys\n"
+        "server = http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), http.server.SimpleHTTPRequestHandler)\n"
+        "print(f'at http://127.0.0.1:{server.server_port}', flush=True)\n"
+        "server.serve_forever()\n"
+    )
+    ask = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:8080/service.py').status)"
+    page = page_with(
+        tmp_path,
+        "sh background\npython service.py 8080",
+        "text output\nat http://127.0.0.1:8080",
+        f'sh\npython -c "{ask}"',
+        "text output\n200",
+    )
+    assert [printed == expected for _, expected, printed in run(page, tmp_path)] == [True, True]
 
 
 def test_outputs_are_renewed(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 A fence names its language and, behind it, why a test does not run it: `python board` needs a PYNQ board, `python torch`
 the torch environment, `sh setup` installs or builds something. All other `python` and `sh` blocks of a page run in one
-folder, in order, the Python blocks in one namespace. A block `text output` is what the block before it prints.
+folder, in order, the Python blocks in one namespace. A block `text output` is what the block before it prints; `...` in
+it stands for text that differs from run to run.
+
+A block `sh background` starts a service, which runs until the page ends; the block prints its first line. Ports of the
+page are replaced by free ones.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import contextlib
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +29,8 @@ from tests.helpers.places import ROOT
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "guides").glob("*.md")))
 CODE = ("python", "sh")
 MARKS = ("board", "torch", "setup")
+BACKGROUND = "background"
+PORT = re.compile(r"(?<=[: ])8[08]\d\d\b")  # of services, in pages
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -64,12 +71,34 @@ def run(page: Path, folder: Path, mark: str | None = None) -> Iterator[tuple[Blo
     """Run the blocks with this mark in `folder`; yield each expected output: its block, that text, what was printed."""
     space: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
-    with inside(folder):
+    ports: dict[str, str] = {}
+    with inside(folder), contextlib.ExitStack() as services:
         for block in blocks(page):
-            if block.language in CODE and block.mark == mark:
-                printed = run_python(block, space) if block.language == "python" else run_shell(block)
-            elif block.words == ("output",):
-                yield block, block.text, printed
+            if block.words == ("output",):
+                yield block, block.text, as_on_page(printed, block.text)
+            elif block.language not in CODE or block.mark != mark:
+                continue
+            elif block.language == "python":
+                printed = run_python(block, space)
+            else:
+                text = PORT.sub(lambda found: ports.setdefault(found[0], free_port()), block.text)
+                background = BACKGROUND in block.words
+                printed = services.enter_context(service(text)) if background else run_shell(block, text)
+                for shown, port in ports.items():
+                    printed = re.sub(rf"(?<=[: ]){port}\b", shown, printed)
+
+
+def as_on_page(printed: str, shown: str) -> str:
+    """What was printed, or the text of the page if they differ only where the page has `...`."""
+    pattern = ".*?".join(map(re.escape, shown.split("...")))
+    return shown if re.fullmatch(pattern, printed) else printed
+
+
+def free_port() -> str:
+    """A port of this machine that nothing uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -91,13 +120,31 @@ def run_python(block: Block, space: dict[str, Any]) -> str:
     return tidy(out.getvalue())
 
 
-def run_shell(block: Block) -> str:
-    """What the commands of the block print, programs of this environment first. AssertionError if one fails."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    command = ["bash", "-euo", "pipefail", "-c", block.text]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path, "COLUMNS": "100"})
+def run_shell(block: Block, text: str) -> str:
+    """What the commands of a block print, programs of this environment first. AssertionError if one fails."""
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, f"{block.place} ends with {done.returncode}: {done.stderr}"
     return tidy(done.stdout)
+
+
+@contextlib.contextmanager
+def service(text: str) -> Iterator[str]:
+    """The first line that a command prints, which runs until the end."""
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {text}"], stdout=subprocess.PIPE, text=True, env=environment()
+    ) as running:
+        try:
+            assert running.stdout is not None
+            yield tidy(running.stdout.readline())
+        finally:
+            running.terminate()
+
+
+def environment() -> dict[str, str]:
+    """The environment of commands: programs of this environment first, on a terminal of 100 columns."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, "COLUMNS": "100"}
 
 
 def tidy(text: str) -> str:
