@@ -105,6 +105,28 @@ def test_the_version_switch_lists_the_versions(site: str) -> None:
         assert problems == []
 
 
+def test_the_version_switch_shows_a_list_that_is_newer_than_the_page(site: str) -> None:
+    """A publisher copies the newest list into the folders of all versions."""
+    built = json.loads((SITE / "switcher.json").read_text())[0]
+    newer = [{"version": "9.1.0", "url": "../v9.1.0/"}, built, {"version": "0.0.1", "url": "../v0.0.1/"}]
+    with browser_page() as (page, _):
+        page.route("**/switcher.json", lambda route: route.fulfill(json=newer))
+        page.goto(f"{site}/guides/laptop.html", wait_until="networkidle")
+        page.locator(".bd-header .versions summary").click()
+        links = page.locator(".bd-header .versions li a")
+        assert links.evaluate_all("all => all.map(each => each.href)") == [f"{site}/v9.1.0/", f"{site}/v0.0.1/"]
+        assert page.locator(".bd-header .versions li[aria-current]").all_inner_texts() == [built["version"]]
+        assert overflows(page, (1280,)) == []
+
+
+def test_errors_come_last_in_the_api(site: str) -> None:
+    with browser_page() as (page, _):
+        page.goto(f"{site}/reference/api/bitlane.html")
+        kinds = page.locator("dl.py > dt").evaluate_all("all => all.map(each => each.parentElement.classList[1])")
+        kinds = [kind for kind in kinds if kind in ("class", "exception", "function")]
+        assert kinds[0] == "class" and kinds == sorted(kinds, key=lambda kind: kind == "exception")
+
+
 def test_a_page_opened_as_a_file_has_no_error() -> None:
     with browser_page() as (page, problems):
         page.goto((SITE / "index.html").as_uri(), wait_until="networkidle")
