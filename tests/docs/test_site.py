@@ -41,11 +41,11 @@ EMPTY = """() => [...document.querySelectorAll(".bd-sidebar")]
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    """The address of the site on this machine."""
-    handler = functools.partial(QuietHandler, directory=SITE)
+    """The address of the site on this machine: in a folder, as it is published."""
+    handler = functools.partial(QuietHandler, directory=SITE.parent)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}/{SITE.name}"
         server.shutdown()
 
 
@@ -101,7 +101,7 @@ def test_the_version_switch_lists_the_versions(site: str) -> None:
         assert lines.all_text_contents() == [entry["version"] for entry in entries]
         assert page.locator(".bd-header .versions li[aria-current]").count() == 1
         for entry, link in zip(entries[1:], page.locator(".bd-header .versions li a").all(), strict=True):
-            assert link.evaluate("each => each.href") == f"{site}/{entry['url'].removeprefix('../')}"
+            assert link.evaluate("each => each.href") == site.replace("/docs", entry["url"].removeprefix(".."))
         assert problems == []
 
 
@@ -114,7 +114,8 @@ def test_the_version_switch_shows_a_list_that_is_newer_than_the_page(site: str) 
         page.goto(f"{site}/guides/laptop.html", wait_until="networkidle")
         page.locator(".bd-header .versions summary").click()
         links = page.locator(".bd-header .versions li a")
-        assert links.evaluate_all("all => all.map(each => each.href)") == [f"{site}/v9.1.0/", f"{site}/v0.0.1/"]
+        found = links.evaluate_all("all => all.map(each => each.href)")
+        assert found == [site.replace("/docs", "/v9.1.0/"), site.replace("/docs", "/v0.0.1/")]
         assert page.locator(".bd-header .versions li[aria-current]").all_inner_texts() == [built["version"]]
         assert overflows(page, (1280,)) == []
 
