@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import runpy
 import threading
 from collections.abc import Iterator
 
@@ -22,16 +23,17 @@ pytestmark = [
     pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="needs the built documentation: make docs"),
 ]
 
-# The visible parts of the header that are not in the row of the first one, or need two lines.
+# The visible parts of the header that are not in the row of the first one, need two lines, or cover another one.
 HEADER = """() => {
-    const items = [...document.querySelectorAll(".bd-header .navbar-brand, .bd-header .nav-link, .bd-header button, "
-        + ".bd-header .versions summary")].filter(each => each.offsetParent && each.getClientRects().length);
-    const first = items[0].getBoundingClientRect();
-    const middle = (first.top + first.bottom) / 2;
-    return items.filter(each => {
-        const box = each.getBoundingClientRect();
-        return box.top > middle || box.bottom < middle || box.height > first.height * 1.5;
-    }).map(each => each.innerText);
+    const items = [...document.querySelectorAll(".bd-header a, .bd-header button, .bd-header summary")]
+        .filter(each => each.checkVisibility() && each.getBoundingClientRect().width);
+    const boxes = items.map(each => each.getBoundingClientRect());
+    const middle = (boxes[0].top + boxes[0].bottom) / 2;
+    return items.filter((each, i) => boxes[i].top > middle || boxes[i].bottom < middle
+        || boxes[i].height > 1.5 * boxes[0].height
+        || boxes.some((box, k) => k < i && !items[k].contains(each)
+            && Math.min(box.right, boxes[i].right) - Math.max(box.left, boxes[i].left) > 1)
+    ).map(each => each.outerHTML);
 }"""
 # Sidebars that take room and have no link.
 EMPTY = """() => [...document.querySelectorAll(".bd-sidebar")]
@@ -83,6 +85,14 @@ def test_the_header_is_one_row(site: str) -> None:
                 resize(page, width)
                 assert page.evaluate(HEADER) == [], (name, width)
             assert overflows(page, IN_ONE_ROW) == []
+
+
+def test_the_header_links_to_the_repository_if_its_address_is_known(site: str) -> None:
+    url = runpy.run_path(str(ROOT / "docs" / "_extensions" / "repository.py"))["repository_url"](ROOT)
+    with browser_page() as (page, _):
+        page.goto(f"{site}/tutorial.html")
+        links = page.locator(".bd-header .navbar-icon-links a")
+        assert set(links.evaluate_all("all => all.map(each => each.getAttribute('href'))")) == ({url} if url else set())
 
 
 def test_code_can_be_copied_and_its_output_cannot(site: str) -> None:
