@@ -10,7 +10,6 @@ word.
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
@@ -20,6 +19,7 @@ from bitlane_hw.control.registers import ADDRESS_BITS
 from bitlane_hw.zynq.hp_port import ULTRASCALE_DATA_BITS
 from bitlane_hw.zynq.two_ports import WIDTH
 
+from .build_options import add_build_options, build_of, fail
 from .verilog import TOP, generate, generate_two_ports
 
 HEAD = "# Made by bitlane_hw.export.ipxact_tcl; do not edit."
@@ -82,16 +82,15 @@ def main() -> None:
         description="Write the Verilog of the accelerator, and accelerator.tcl for the IP packager of the vendor.",
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder to write to; created if it does not exist")
-    for field in fields(AcceleratorConfig):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=int, default=field.default, metavar="N")
-    arguments = vars(parser.parse_args())
-    folder = arguments.pop("folder")
+    add_build_options(parser)
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
     try:
-        config = AcceleratorConfig(**arguments)
+        config = build_of(arguments)
         text = tcl(config)
-    except ValueError as error:
-        parser.error(str(error))
-    folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    except (ValueError, OSError) as error:
+        fail(parser, error)
     (folder / "accelerator.tcl").write_text(text)
     (generate_two_ports if len(memory_interfaces(config)) > 1 else generate)(config, folder / f"{TOP}.v")
 

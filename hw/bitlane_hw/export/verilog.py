@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from amaranth.back import verilog
@@ -10,11 +11,14 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.errors import DataError
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.zynq.fabric import ZynqFabric
 from bitlane_hw.zynq.top import FABRIC_TOP, Zynq
 from bitlane_hw.zynq.top import TOP as ZYNQ_TOP
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator
+
+from .build_options import add_build_options, build_of, fail
 
 TOP = "bitlane_accelerator"
 RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # one port outside
@@ -33,8 +37,44 @@ def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
 
 
 def to_verilog(component: wiring.Component, name: str) -> str:
-    """Return the Verilog of `component`, with the top module `name`."""
+    """Return the Verilog of `component`, with the top module `name`, for synthesis and for simulators of any kind."""
+    return for_simulators(yosys_verilog(component, name))
+
+
+def yosys_verilog(component: wiring.Component, name: str) -> str:
+    """Return the Verilog of `component` as Yosys writes it, with the top module `name`."""
     return verilog.convert(component, name=name, ports=ports(component), emit_src=False, strip_internal_attrs=True)
+
+
+# In each module Yosys declares a trigger, and most of its combinational blocks read it: `if (trigger) begin end`.
+TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+)  = 0;$", re.MULTILINE)
+BARE_BLOCK = re.compile(r"^  always @\*\n    (.+;)$", re.MULTILINE)
+EMPTY_WIRE = re.compile(r"^  wire \[-1:0\] .+;\n", re.MULTILINE)
+
+
+def for_simulators(text: str) -> str:
+    """Return Verilog of Yosys so that simulators with four states compute it from power-up. The circuit is the same.
+
+    A block `always @*` runs when a signal that it reads changes. Where a struct is driven in parts, Yosys writes some
+    of these blocks without its trigger. Such a block does not run while its signals keep their initial values, and its
+    outputs are X. Here all blocks read the trigger, and the trigger changes after all of them wait for it: a value in
+    its declaration alone may be set before, which is no event (IEEE 1800, 6.8).
+
+    Wires without a bit, which Yosys declares as `wire [-1:0]`, are left out: nothing reads them.
+    """
+    return "".join(_with_triggers(module) for module in re.split(r"(?<=^endmodule\n)", text, flags=re.MULTILINE))
+
+
+def _with_triggers(module: str) -> str:
+    module = EMPTY_WIRE.sub("", module)
+    found = TRIGGER.search(module)
+    if found is None:
+        return module
+    declaration, trigger = found[0], found[1]
+    module = BARE_BLOCK.sub(
+        lambda block: f"  always @* begin\n    if ({trigger} ) begin end\n    {block[1]}\n  end", module
+    )
+    return module.replace(declaration, f"{declaration}\n  initial {trigger} <= 1'h1;")
 
 
 def generate(config: AcceleratorConfig, path: Path) -> None:
@@ -56,12 +96,14 @@ def generate_two_ports(config: AcceleratorConfig, path: Path) -> None:
 def generate_zynq(config: AcceleratorConfig, path: Path, build: int | None = None) -> None:
     """Write the Verilog of the complete design, top module `bitlane_zynq`, to `path`; `build` is as for `Zynq`.
 
+    It is for synthesis: the text is that of Yosys, whose lines and numbers the bytes of a bitstream depend on.
+
     Raises
     ------
     ValueError
         The build does not fit the ports of a Zynq-7000; no file is written.
     """
-    path.write_text(to_verilog(Zynq(config, build), ZYNQ_TOP))
+    path.write_text(yosys_verilog(Zynq(config, build), ZYNQ_TOP))
 
 
 def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
@@ -75,21 +117,12 @@ def main() -> None:
         prog="python -m bitlane_hw.export.verilog", description="Write the Verilog of the accelerator to a file."
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="file to write")
-    defaults = AcceleratorConfig()
-    for field in (
-        "width",
-        "outputs",
-        "max_features",
-        "row_buffer_beats",
-        "fifo_beats",
-        "address_bits",
-        "level_slots",
-        "encoder",
-    ):
-        parser.add_argument(f"--{field.replace('_', '-')}", type=int, default=getattr(defaults, field), metavar="N")
-    arguments = vars(parser.parse_args())
-    path = arguments.pop("file")
-    generate(AcceleratorConfig(**arguments), path)
+    add_build_options(parser)
+    arguments = parser.parse_args()
+    try:
+        generate(build_of(arguments), arguments.file)
+    except (DataError, OSError) as error:
+        fail(parser, error)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from tests.helpers.places import ROOT
 from tests.helpers.run_shapes import small_config
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_hw.export.verilog import TOP, generate
+from bitlane_hw.export import verilog
+from bitlane_hw.export.verilog import TOP, for_simulators, generate, generate_fabric, generate_two_ports
 
 LITE = {
     "awaddr": 12, "awprot": 3, "awvalid": 1, "wdata": 32, "wstrb": 4, "wvalid": 1, "bready": 1,
@@ -93,3 +94,121 @@ def test_another_process_generates_the_same_text(config: AcceleratorConfig, text
     command = [sys.executable, "-m", "bitlane_hw.export.verilog", str(path), *options]
     subprocess.run(command, env=environment, check=True)
     assert path.read_text() == text
+
+
+# --- four-state simulators
+SMALL = {"max_features": 128, "row_buffer_beats": 128, "fifo_beats": 64}
+BUILDS = {
+    **{f"{width} bits": (generate, AcceleratorConfig(width, **SMALL)) for width in (128, 256, 512)},
+    "three outputs": (generate, AcceleratorConfig(outputs=3, **SMALL)),
+    "table lanes": (generate, AcceleratorConfig(128, level_slots=64, **SMALL)),
+    "random rounding": (generate, AcceleratorConfig(random_rounding=True, **SMALL)),
+    "encoder": (generate, AcceleratorConfig(encoder=2, **SMALL)),
+    "all but the encoder": (generate, AcceleratorConfig(512, 2, level_slots=64, random_rounding=True, **SMALL)),
+    "AXI3 ports": (generate_fabric, AcceleratorConfig(128, address_bits=32, **SMALL)),
+    "two AXI4 ports": (generate_two_ports, AcceleratorConfig(256, **SMALL)),
+}
+BLOCK = re.compile(r"^  always @\*.*\n(.*)", re.MULTILINE)
+
+
+def asleep(text: str) -> list[str]:
+    """The first lines of the blocks `always @*` that a signal with a constant value would not run.
+
+    A block runs if it reads a trigger: a signal of its module that is 0 first, and 1 after all blocks have started.
+    """
+    found = []
+    for module in text.split("\nendmodule\n"):
+        began = set(re.findall(r"^  reg (\S+) +=( 0|1'h0);$", module, re.MULTILINE))
+        set_later = set(re.findall(r"^  initial (\S+) <= 1'h1;$", module, re.MULTILINE))
+        reading = [f"if ({name} ) begin end" for name, _ in began if name in set_later]
+        found += [line for line in BLOCK.findall(module) if line.strip() not in reading]
+    return found
+
+
+def check(text: str) -> None:
+    assert len(BLOCK.findall(text)) > 100
+    assert asleep(text) == []
+    assert "[-1:0]" not in text
+
+
+def test_every_block_runs_at_power_up(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.slow  # elaborates ten accelerators
+@pytest.mark.parametrize("build", BUILDS)
+def test_every_block_of_every_build_runs_at_power_up(build: str, tmp_path: Path) -> None:
+    write, config = BUILDS[build]
+    write(config, tmp_path / "top.v")
+    check((tmp_path / "top.v").read_text())
+
+
+YOSYS = r"""
+module a(x);
+  reg \$auto$verilog_backend.cc:1:dump_module$1  = 0;
+  wire [-1:0] \token.output ;
+  always @*
+    x[0] = y;
+  always @* begin
+    if (\$auto$verilog_backend.cc:1:dump_module$1 ) begin end
+    z = y;
+  end
+endmodule
+module b(x);
+  assign x = 1'h0;
+endmodule
+"""
+
+
+def test_blocks_without_a_trigger_are_found_and_get_one() -> None:
+    assert asleep(YOSYS) == ["    x[0] = y;", r"    if (\$auto$verilog_backend.cc:1:dump_module$1 ) begin end"]
+    mended = for_simulators(YOSYS)
+    assert asleep(mended) == [] and "[-1:0]" not in mended
+    assert mended.count("x[0] = y;") == mended.count("z = y;") == mended.count("initial") == 1
+    assert mended.endswith(YOSYS[YOSYS.index("module b") :])
+
+
+# --- the command
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--width", "96"], "width=96 must be one of 64, 128, 256, 512"),
+        (["--encoder", "1", "--width", "128"], "encoder=1 needs width=64 and level_slots=0"),
+        ([], "No such file or directory"),
+    ],
+)
+def test_a_bad_value_ends_in_one_line(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The last case is a file in a folder that does not exist."""
+    monkeypatch.setattr(verilog, "generate", lambda config, path: path.write_text(""))
+    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "none" / "top.v"), *options])
+    with pytest.raises(SystemExit) as raised:
+        verilog.main()
+    assert raised.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("python -m bitlane_hw.export.verilog: error: ") and message in line
+
+
+def test_options_of_every_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(verilog, "generate", lambda config, path: made.append(config))
+    numbers = {
+        "width": 256,
+        "outputs": 2,
+        "max_features": 128,
+        "row_buffer_beats": 128,
+        "fifo_beats": 64,
+        "address_bits": 32,
+        "level_slots": 64,
+    }
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in numbers.items()]
+    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "top.v"), *options, "--random-rounding"])
+    verilog.main()
+    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "top.v"), "--encoder=1"])
+    verilog.main()
+    assert made == [AcceleratorConfig(**numbers, random_rounding=True), AcceleratorConfig(encoder=1)]
