@@ -30,8 +30,9 @@ from .checkpoint import Checkpoint
 from .forecast import Forecast
 from .learning_rate import automatic_rates
 from .options import TrainingOptions
+from .passes import TrainingRows
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
-from .train import InitialModel, TrainingRows, first_settings, prepare, train_rows, warn_if_saturated
+from .train import InitialModel, first_settings, prepare, train_rows, warn_if_saturated
 
 SECTIONS = 20  # of an epoch: a policy chooses before each
 MQGRAD = MQGrad(choices=(2, 4, 6, 8), smoothing=0.5, scale=1000.0)  # a training has fewer decisions than the paper's

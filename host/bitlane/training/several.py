@@ -32,8 +32,9 @@ from bitlane.support.user_warnings import warn_user
 from .checkpoint import Checkpoint, advanced
 from .device_pool import DevicePool, DeviceTask, Done
 from .options import TrainingOptions
+from .passes import TrainingRows, passes
 from .result import Bound, OnEpoch, Stalls, TrainingResult, joined
-from .train import InitialModel, TrainingRows, passes, prepare, train_rows, warn_if_saturated
+from .train import InitialModel, prepare, train_rows, warn_if_saturated
 
 Passes = list[NDArray[np.intp]]
 

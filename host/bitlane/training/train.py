@@ -15,7 +15,6 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import master_weights
 from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.settings import Settings
-from bitlane.contract.state import ModelState
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.driver.fit import check_fit
@@ -35,9 +34,9 @@ from .fingerprint import fingerprint
 from .learning_rate import with_learning_rate
 from .objective import ClassWeights
 from .options import AUTO, EQUAL_WEIGHTS, TrainingOptions
+from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
-from .samples import SampleEncoder
 
 _logger = logging.getLogger(__name__)
 
@@ -119,28 +118,6 @@ def train(
     return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """Rows of a data set, in the order in which they are read.
-
-    Attributes
-    ----------
-    X : ndarray, shape (rows, n)
-    y : ndarray, shape (rows, targets)
-    first : int, default=0
-        Number of the first row in the data set. Draws depend on the number of a row.
-    """
-
-    X: Matrix
-    y: Matrix
-    first: int = 0
-
-    def some_rows(self, rows: range) -> TrainingRows:
-        """Return some of these rows, without a copy."""
-        some = slice(rows.start, rows.stop)
-        return TrainingRows(self.X[some], self.y[some], self.first + rows.start)
-
-
 def prepare(
     X: Matrix,
     y: Matrix,
@@ -204,9 +181,23 @@ def train_rows(
         The device failed.
     """
     clock = clock or PhaseClock()
-    options, geometry = checkpoint.options, geometry_of(checkpoint, len(rows.X), driver)
-    plan = ExecutionPlan(
-        geometry=geometry,
+    options, plan = checkpoint.options, execution_plan(checkpoint, len(rows.X), driver, snapshots)
+    totals = ResultAccumulator(checkpoint, plan, on_epoch)
+    name = driver.device.name
+    _logger.info(
+        "training on %s: %d rows, %d stored features, epochs %d to %d",
+        *(name, plan.geometry.rows, plan.geometry.features, plan.first_epoch, options.epochs),
+    )
+    for chosen in passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs):
+        _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock)
+    return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
+
+
+def execution_plan(checkpoint: Checkpoint, rows: int, driver: Driver, snapshots: bool) -> ExecutionPlan:
+    """Return how a training of this number of rows, from a state up to the epochs of its options, is cut."""
+    options = checkpoint.options
+    return ExecutionPlan(
+        geometry=geometry_of(checkpoint, rows, driver),
         epochs=options.epochs,
         draw_sets=options.draw_sets,
         shared_base=options.precision.sampling != "naive",
@@ -214,15 +205,6 @@ def train_rows(
         capacity=driver.device.capacity_bytes,
         first_epoch=checkpoint.epoch,
     )
-    totals = ResultAccumulator(checkpoint, plan, on_epoch)
-    name = driver.device.name
-    _logger.info(
-        "training on %s: %d rows, %d stored features, epochs %d to %d",
-        *(name, geometry.rows, geometry.features, plan.first_epoch, options.epochs),
-    )
-    for chosen in passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs):
-        _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock)
-    return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
 def geometry_of(checkpoint: Checkpoint, rows: int, driver: Driver) -> Geometry:
@@ -236,26 +218,6 @@ def geometry_of(checkpoint: Checkpoint, rows: int, driver: Driver) -> Geometry:
         rows_per_beat=config.rows_per_beat,
         outputs=config.outputs,
     )
-
-
-def passes(class_weight: list[ClassWeights], outputs: int) -> list[NDArray[np.intp]]:
-    """Return which targets share a pass over the data: arrays of 1 to `outputs` targets with the same class weights.
-
-    Parameters
-    ----------
-    class_weight : list of pairs
-        Class weights of each target.
-    outputs : int
-        Models that the device trains at a time.
-    """
-    together: dict[ClassWeights, list[int]] = {}
-    for target, pair in enumerate(class_weight):
-        together.setdefault(pair, []).append(target)
-    return [
-        np.array(alike[start : start + outputs], np.intp)
-        for alike in together.values()
-        for start in range(0, len(alike), outputs)
-    ]
 
 
 def _check_targets(targets: Matrix, options: TrainingOptions) -> None:
@@ -363,17 +325,8 @@ def _train_pass(
     clock: PhaseClock,
 ) -> None:
     """Train some of the targets from `first` on, and add the results to `totals`."""
-    outputs = plan.geometry.outputs
-    labels = np.zeros((len(rows.y), outputs))
-    labels[:, : len(targets)] = rows.y[:, targets]
-    master = master_weights(np.zeros((outputs, plan.geometry.features)))
-    master[: len(targets)] = first.master[targets]
-    scaling, options = first.scaling.for_targets(targets, outputs), first.options
-    encoder = SampleEncoder(
-        rows.X, labels, scaling, options.precision, options.seed, first.levels, first_row=rows.first
-    )
+    encoder, state = start_of_pass(rows, targets, first, plan.geometry.outputs)
     totals.begin(targets)
-    state = ModelState(master, first.settings[targets[0]])
     for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
         totals.add(launch, result)
         _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)

@@ -8,7 +8,7 @@ from tests.helpers.trainings import trained
 
 from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
-from bitlane.training.train import passes
+from bitlane.training.passes import passes
 
 BATCH = 8
 
