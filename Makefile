@@ -186,5 +186,5 @@ $(STAMP): pyproject.toml studies/pyproject.toml verify/pyproject.toml constraint
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,metrics,serve,ray,dev,dist]' -e ./verify -e ./studies
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cocotb,cli,fast,sparse,metrics,serve,ray,dev,dist]' -e ./verify -e ./studies
 	@touch $@

@@ -62,11 +62,12 @@ class _Channel:
 
     def sample(self, in_reset: bool) -> str:
         """Return the fault of this cycle, or ""."""
-        valid, ready = bool(self._valid.value), bool(self._ready.value)
         before, self._waiting = self._waiting, None
-        self.transferred = valid and ready and not in_reset
-        if in_reset:
+        self.transferred = False
+        if in_reset:  # before the first edge of a reset the signals may be X
             return ""
+        valid, ready = bool(self._valid.value), bool(self._ready.value)
+        self.transferred = valid and ready
         if before is not None and not valid:
             return "dropped valid before it was accepted"
         if not valid:

@@ -42,6 +42,12 @@ class Toolchain:
         """Return the versions of both programs as one string. Raises DeviceError if one does not run."""
         return run([str(self.verilator), "--version"], self.environment()) + run([self.compiler, "--version"])
 
+    def can_write_fst(self) -> bool:
+        """Return whether the compiler finds lz4 and zlib, which Verilator's writer of FST files needs."""
+        command = [self.compiler, "-E", "-x", "c++", "-"]
+        headers = "#include <lz4.h>\n#include <zlib.h>\n"
+        return subprocess.run(command, input=headers, text=True, capture_output=True).returncode == 0
+
     def environment(self) -> dict[str, str]:
         """Return the process's environment with this Verilator and this interpreter first on PATH.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.driver.job import Job
-from bitlane_sim.cocotb.recording import record
-from bitlane_sim.cocotb.runner import run_bench, unavailable_reason
+from bitlane_sim.cocotb.runner import BenchSimulator, run_bench
 from bitlane_sim.rtl.build import TOP, verilog
 from bitlane_verify.equivalence.random_jobs import random_job
+
+UNAVAILABLE = BenchSimulator().unavailable_reason()
 
 
 def small_job(seed: int, config: AcceleratorConfig) -> Job:
@@ -21,15 +23,10 @@ def small_job(seed: int, config: AcceleratorConfig) -> Job:
 
 
 @pytest.mark.slow  # compiles the whole accelerator for cocotb; `tests/verify/equivalence` runs it in the simulator
-@pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
+@pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)
 def test_run_with_pauses_equals_the_emulator(tmp_path: Path, seed: int) -> None:
     config = AcceleratorConfig(128, max_features=128, row_buffer_beats=256, fifo_beats=64)
-    record(small_job(seed, config)).save(tmp_path)
-    run_bench(
-        verilog(config),
-        TOP,
-        "bitlane_sim.cocotb.replay",
-        tmp_path,
-        seed,
-        {"BENCH_FOLDER": str(tmp_path)},
-    )
+    job = tmp_path / "job"
+    job.write_bytes(pickle.dumps(small_job(seed, config)))
+    module = "bitlane_sim.cocotb.bench_accelerator"
+    run_bench(verilog(config), TOP, module, tmp_path, seed, {"BENCH_JOB": str(job)})

@@ -8,6 +8,7 @@ Both wall-clock times are from the first register write to the end of the run, w
 from __future__ import annotations
 
 import json
+import pickle
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,8 +23,7 @@ from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
-from bitlane_sim.cocotb.recording import record
-from bitlane_sim.cocotb.runner import run_bench, unavailable_reason
+from bitlane_sim.cocotb.runner import BenchSimulator, run_bench
 from bitlane_sim.rtl.build import TOP, verilog
 from bitlane_sim.rtl.device import RtlDevice
 
@@ -82,17 +82,18 @@ def cocotb_speed(job: Job) -> SimulationSpeed:
     for _ in range(REPEATS):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            record(job).save(folder)
-            environment = {"BENCH_FOLDER": name, "BENCH_PAUSES": "0"}
-            run_bench(verilog(), TOP, "bitlane_sim.cocotb.replay", folder, 1, environment, fast=True)
-            result = json.loads((folder / "timed.json").read_text())
+            environment = {"BENCH_JOB": str(folder / "job"), "BENCH_TIMES": str(folder / "times")}
+            (folder / "job").write_bytes(pickle.dumps(job))
+            module = "bitlane_verify.benchmarks.cocotb_speed"
+            run_bench(verilog(), TOP, module, folder, 1, environment, BenchSimulator(fast=True))
+            result = json.loads((folder / "times").read_text())
         speeds.append(SimulationSpeed("cocotb, cocotbext-axi", round(result["cycles"]), result["seconds"]))
     return max(speeds, key=lambda speed: speed.rate)
 
 
 def main() -> None:
     """Print both rates and their ratio."""
-    reason = unavailable_reason()
+    reason = BenchSimulator().unavailable_reason()
     ours = device_speed(training(epochs=200))
     print(ours, flush=True)
     if reason:
