@@ -19,6 +19,7 @@ MARKED = {
     "docs/tutorial.md": {"setup": 1},
     "docs/guides/board.md": {"board": 6},
     "docs/guides/laptop.md": {"setup": 1},
+    "docs/guides/simulate.md": {"setup": 2},
     "docs/guides/several-machines.md": {"setup": 1, "torch": 5},
     "docs/guides/sparse-models.md": {"setup": 3},
 }

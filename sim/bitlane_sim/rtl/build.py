@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,13 +64,38 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 COVERAGE_RUNTIME = ("verilated_cov.cpp",)
 
 
-def build(config: AcceleratorConfig | None = None) -> Path:
+@dataclass(frozen=True)
+class _Traced:
+    """How a simulator that writes waves is built: flags of Verilator, the compiler and the linker, and a source."""
+
+    verilator: tuple[str, ...]
+    compiler: tuple[str, ...]
+    linker: tuple[str, ...]
+    runtime: tuple[str, ...]
+
+
+_TIMESCALE = ("--timescale", "1ns/1ps")
+WAVES = {
+    "": _Traced((), (), (), ()),
+    ".vcd": _Traced(("--trace-vcd", *_TIMESCALE), ("-UVM_TRACE", "-DVM_TRACE=1"), (), ("verilated_vcd_c.cpp",)),
+    ".fst": _Traced(
+        ("--trace-fst", *_TIMESCALE),
+        ("-UVM_TRACE", "-DVM_TRACE=1", "-DVM_TRACE_FST=1"),
+        ("-llz4", "-lz"),
+        ("verilated_fst_c.cpp",),
+    ),
+}
+
+
+def build(config: AcceleratorConfig | None = None, waves: str = "") -> Path:
     """Build the simulator of an accelerator; the first call for a configuration takes about a minute.
 
     Parameters
     ----------
     config : AcceleratorConfig, optional
         The default is `AcceleratorConfig()`.
+    waves : {"", ".fst", ".vcd"}
+        Format of the waves that it can write; "" for none.
 
     Returns
     -------
@@ -82,7 +108,7 @@ def build(config: AcceleratorConfig | None = None) -> Path:
         If a tool is missing or fails.
     """
     try:
-        return build_verilog(verilog(config))
+        return build_verilog(verilog(config), waves=waves)
     except ImportError as error:
         raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
 
@@ -132,7 +158,9 @@ def _generated(
     return cached("verilog", name, make) / f"{top}.v"
 
 
-def build_verilog(verilog_file: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1) -> Path:
+def build_verilog(
+    verilog_file: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1, waves: str = ""
+) -> Path:
     """Build the simulator of Verilog whose top module has the name and the ports of the accelerator.
 
     Parameters
@@ -145,6 +173,8 @@ def build_verilog(verilog_file: Path, coverage: bool = False, hp_ports: int = 0,
         1 or 2: name and ports are those of `ZynqFabric` with as many HP ports.
     axi4_ports : int
         2: name and ports are those of `TwoPortAccelerator`.
+    waves : {"", ".fst", ".vcd"}
+        As for `build`.
 
     Returns
     -------
@@ -157,8 +187,14 @@ def build_verilog(verilog_file: Path, coverage: bool = False, hp_ports: int = 0,
         If a tool is missing or fails.
     """
     tools = toolchain.find()
-    defined = (f"-DHP_PORTS={hp_ports}", f"-DAXI4_PORTS={axi4_ports}")
-    flags = [*VERILATOR_FLAGS, *COMPILER_FLAGS, *LINKER_FLAGS, *defined]
+    if waves == ".fst" and not tools.can_write_fst():
+        raise DeviceError(
+            "waves as FST need the headers of lz4 and zlib (Debian, Ubuntu: apt install liblz4-dev zlib1g-dev): "
+            "install them, or name a file that ends in .vcd"
+        )
+    traced = WAVES[waves]
+    defined = (f"-DHP_PORTS={hp_ports}", f"-DAXI4_PORTS={axi4_ports}", *traced.compiler)
+    flags = [*VERILATOR_FLAGS, *traced.verilator, *COMPILER_FLAGS, *LINKER_FLAGS, *traced.linker, *defined]
     top = FABRIC_TOP if hp_ports else TOP
     if coverage:
         flags += [*COVERAGE_FLAGS, *COVERAGE_COMPILER_FLAGS, *SLOW_COMPILER_FLAGS]
@@ -168,7 +204,7 @@ def build_verilog(verilog_file: Path, coverage: bool = False, hp_ports: int = 0,
     def make(directory: Path) -> None:
         _logger.warning("building the simulator, once for this configuration ...")
         with tempfile.TemporaryDirectory(dir=directory) as work:
-            library = _compile(verilog_file.resolve(), top, defined, tools, Path(work), coverage)
+            library = _compile(verilog_file.resolve(), top, defined, tools, Path(work), coverage, traced)
             library.rename(directory / LIBRARY)
 
     return cached("rtl", name, make) / LIBRARY
@@ -201,8 +237,16 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     return entry
 
 
-def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, work: Path, coverage: bool) -> Path:
-    verilator_flags = (*VERILATOR_FLAGS, "--top-module", top, *(COVERAGE_FLAGS if coverage else ()))
+def _compile(
+    source: Path,
+    top: str,
+    defined: Sequence[str],
+    tools: Toolchain,
+    work: Path,
+    coverage: bool,
+    traced: _Traced,
+) -> Path:
+    verilator_flags = (*VERILATOR_FLAGS, "--top-module", top, *(COVERAGE_FLAGS if coverage else ()), *traced.verilator)
     toolchain.run([str(tools.verilator), *verilator_flags, str(source)], tools.environment(), work)
     include = tools.root / "include"
     common = [
@@ -214,7 +258,7 @@ def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, w
         f"-I{include / 'vltstd'}",
         "-c",
     ]
-    runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()))
+    runtime = (*RUNTIME, *(COVERAGE_RUNTIME if coverage else ()), *traced.runtime)
     sources = [*sorted(HARNESS.glob("*.cpp")), *sorted(work.glob("Vtop*.cpp")), *(include / name for name in runtime)]
     objects = [f"{path.stem}.o" for path in sources]
 
@@ -225,7 +269,7 @@ def _compile(source: Path, top: str, defined: Sequence[str], tools: Toolchain, w
 
     with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(compile_one, sources, objects))
-    toolchain.run([tools.compiler, *objects, *LINKER_FLAGS, "-o", LIBRARY], directory=work)
+    toolchain.run([tools.compiler, *objects, *LINKER_FLAGS, *traced.linker, "-o", LIBRARY], directory=work)
     return work / LIBRARY
 
 

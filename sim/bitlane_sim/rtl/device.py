@@ -12,11 +12,12 @@ from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS, STATUS_BUSY
 from bitlane.devices.protocol import Buffer
-from bitlane.errors import DeviceError
+from bitlane.errors import DataError, DeviceError
 
 from .allocator import FreeList
-from .build import build
+from .build import TOP, WAVES, build
 from .harness import Disturbance, Harness, Monitor, PortCounters
+from .wave_views import write_views
 
 if TYPE_CHECKING:
     from bitlane.contract.config import AcceleratorConfig
@@ -71,6 +72,9 @@ class RtlDevice:
         Address of the device's memory, a multiple of 4096.
     library : Path, optional
         A simulator that `build` made. By default it is built, once for each configuration.
+    waves : path, optional
+        File that gets the changes of all signals, complete when the device is closed: FST if its name ends in .fst, VCD
+        if it ends in .vcd. Views for GTKWave and Surfer are written beside it. It makes a run ten times slower.
 
     Raises
     ------
@@ -91,16 +95,20 @@ class RtlDevice:
         disturbance: Disturbance | None = None,
         library: Path | None = None,
         base_address: int = BASE_ADDRESS,
+        waves: str | Path | None = None,
     ):
         self.capacity_bytes = capacity_bytes
         self._base_address = base_address
         self._free_list = FreeList(base_address, capacity_bytes)
         self._memory: npt.NDArray[np.uint64] = np.zeros(capacity_bytes // WORD_BYTES, np.uint64)
         self._buffers: dict[int, RtlBuffer] = {}
-        self._harness = Harness(
-            library or build(config), self._memory, base_address, timing or MemoryTiming(), disturbance
-        )
+        path = None if waves is None else _waves_path(waves)
+        library = library or build(config, path.suffix if path else "")
+        self._harness = Harness(library, self._memory, base_address, timing or MemoryTiming(), disturbance, path)
         self._poll = FIRST_POLL
+        if path:
+            port = (self.read(REGISTERS[name].offset) for name in ("port_bits", "address_bits"))
+            write_views(path, f"TOP.{TOP}", *port)
 
     # --- registers
     def read(self, offset: int) -> int:
@@ -192,3 +200,13 @@ class RtlDevice:
             raise DeviceError(f"the buffer at {buffer.device_address:#x} has been freed, or belongs to another device")
         first = (buffer.device_address - self._base_address) // WORD_BYTES
         return self._memory[first : first + buffer.array.size]
+
+
+def _waves_path(waves: str | Path) -> Path:
+    """Return the path of a file of waves in a folder that exists; DataError for another format."""
+    path = Path(waves)
+    if path.suffix not in WAVES or not path.suffix:
+        raise DataError(f"waves={str(waves)!r} must end in .fst or .vcd")
+    if not path.parent.is_dir():
+        raise DataError(f"waves={str(waves)!r}: there is no folder {path.parent}")
+    return path

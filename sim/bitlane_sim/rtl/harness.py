@@ -227,7 +227,7 @@ class _Monitor(ctypes.Structure):
 
 
 _SIGNATURES = {
-    "new": (c_void_p, c_void_p, ctypes.POINTER(_Settings)),
+    "new": (c_void_p, c_void_p, ctypes.POINTER(_Settings), c_char_p),
     "delete": (None, c_void_p),
     "configure": (None, c_void_p, ctypes.POINTER(_Settings)),
     "reset": (None, c_void_p, c_uint32),
@@ -268,6 +268,8 @@ class Harness:
         Latencies of the memory, at least 1 cycle.
     disturbance : Disturbance, optional
         Stalls, limits and errors of the buses; the default has none.
+    waves : Path, optional
+        File that gets the changes of all signals, if the library was built for its format.
     """
 
     def __init__(
@@ -277,6 +279,7 @@ class Harness:
         base: int,
         timing: MemoryTiming,
         disturbance: Disturbance | None = None,
+        waves: Path | None = None,
     ):
         if memory.dtype != np.uint64 or not memory.flags.c_contiguous:
             raise ValueError("memory must be a contiguous array of uint64")
@@ -285,7 +288,7 @@ class Harness:
         self._base = base
         self._timing = timing
         settings = self._settings(disturbance or Disturbance())
-        self._simulator = self._library.bitlane_new(memory.ctypes.data, settings)
+        self._simulator = self._library.bitlane_new(memory.ctypes.data, settings, waves and str(waves).encode())
         self._finalizer = weakref.finalize(self, self._library.bitlane_delete, self._simulator)
         self._check()
 
@@ -388,13 +391,9 @@ class Harness:
             write_order=WRITE_ORDERS.index(disturbance.write_order),
             interleave=disturbance.interleave,
             outlives=disturbance.outlives_reset,
-            stall=(c_uint32 * len(CHANNELS))(*(_threshold(disturbance.stall(name)) for name in CHANNELS)),
+            stall=(c_uint32 * len(CHANNELS))(*(int(disturbance.stall(name) * (1 << 32)) for name in CHANNELS)),
         )
 
 
 def _number(wanted: int | None) -> int:
     return _NEVER if wanted is None else wanted
-
-
-def _threshold(probability: float) -> int:
-    return int(probability * (1 << 32))

@@ -25,7 +25,9 @@ void vl_fatal(const char* file, int line, const char*, const char* text) VL_MT_U
 // A pointer refers to one simulator. Only one thread at a time may use it.
 extern "C" {
 #define EXPORT __attribute__((visibility("default")))
-EXPORT Simulator* bitlane_new(uint8_t* memory, const Settings* settings) { return new Simulator(memory, *settings); }
+EXPORT Simulator* bitlane_new(uint8_t* memory, const Settings* settings, const char* waves) {
+    return new Simulator(memory, *settings, waves);
+}
 EXPORT void bitlane_delete(Simulator* s) { delete s; }
 EXPORT void bitlane_configure(Simulator* s, const Settings* settings) { s->configure(*settings); }
 EXPORT void bitlane_reset(Simulator* s, uint32_t cycles) { s->reset(cycles); }

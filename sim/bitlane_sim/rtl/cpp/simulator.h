@@ -19,6 +19,13 @@
 #if VM_COVERAGE
 #include "verilated_cov.h"
 #endif
+#if VM_TRACE_FST
+#include "verilated_fst_c.h"
+using Waves = VerilatedFstC;
+#elif VM_TRACE
+#include "verilated_vcd_c.h"
+using Waves = VerilatedVcdC;
+#endif
 
 namespace {
 
@@ -35,17 +42,28 @@ thread_local Simulator* current = nullptr;  // the simulator whose RTL runs, for
 
 class Simulator {
   public:
-    Simulator(uint8_t* memory, const Settings& settings) {
+    // Writes waves to the file `waves`, if that is not null and the simulator was built to.
+    Simulator(uint8_t* memory, const Settings& settings, const char* waves) {
         context_.randReset(2);  // registers without an initial value start at random
         context_.randSeed(static_cast<int>(mix(settings.seed) & 0x7FFFFFFF));
         top_ = new Vtop{&context_};
         const std::vector<MemoryPort> ports = memory_ports(*top_);
         for (unsigned i = 0; i < ports.size(); ++i) memories_.emplace_back(ports[i], i, memory, bus_);
         configure(settings);
+#if VM_TRACE
+        if (waves) {
+            context_.traceEverOn(true);
+            top_->trace(&waves_, 99);
+            waves_.open(waves);
+        }
+#endif
         reset(4);
     }
     ~Simulator() {
         top_->final();
+#if VM_TRACE
+        waves_.close();
+#endif
         delete top_;
     }
     Simulator(const Simulator&) = delete;
@@ -141,7 +159,7 @@ class Simulator {
         drive_registers();
         top_->rst = bus_.resetting;
         top_->clk = 0;
-        top_->eval();
+        evaluate(0);
         const bool irq_rises = top_->irq && !irq_before_;
         irq_before_ = top_->irq;
         if (bus_.resetting) {
@@ -154,8 +172,15 @@ class Simulator {
             if (irq_rises) check_idle();
         }
         top_->clk = 1;
-        top_->eval();
+        evaluate(HALF_PERIOD);
         ++bus_.counters.cycles;
+    }
+
+    void evaluate(uint64_t offset) {
+        top_->eval();
+#if VM_TRACE
+        if (waves_.isOpen()) waves_.dump(2 * HALF_PERIOD * bus_.counters.cycles + offset);
+#endif
     }
 
     bool host_stalls() {
@@ -252,7 +277,12 @@ class Simulator {
         bool aw_seen = false, w_seen = false, ar_seen = false;
     };
 
+    static constexpr uint64_t HALF_PERIOD = 5000;  // ps, in the waves
+
     VerilatedContext context_;
+#if VM_TRACE
+    Waves waves_;
+#endif
     Vtop* top_ = nullptr;
     Bus bus_;
     std::vector<Memory> memories_;  // one for each port, all with the same bytes
