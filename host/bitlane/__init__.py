@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bitlane.errors import BitlaneError, DataError, DeviceError
+    from bitlane.estimators.saved import load
     from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
     from bitlane.levels import optimal_levels
 
     __version__: str
 
-__all__ = ["BitlaneError", "DataError", "DeviceError", "SGDClassifier", "SGDRegressor", "__version__", "optimal_levels"]
+__all__ = [
+    "BitlaneError",
+    "DataError",
+    "DeviceError",
+    "SGDClassifier",
+    "SGDRegressor",
+    "__version__",
+    "load",
+    "optimal_levels",
+]
 
 _HOMES = {
     "BitlaneError": "bitlane.errors",
@@ -23,6 +33,7 @@ _HOMES = {
     "DeviceError": "bitlane.errors",
     "SGDClassifier": "bitlane.estimators.sgd",
     "SGDRegressor": "bitlane.estimators.sgd",
+    "load": "bitlane.estimators.saved",
     "optimal_levels": "bitlane.levels",
 }
 

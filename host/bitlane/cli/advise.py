@@ -8,6 +8,7 @@ from bitlane.support.optional import require_extra
 
 from .argument_types import positive, seconds
 from .command import Command
+from .summaries import SUMMARIES
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "advise",
-    "recommend a gradient compressor for a model and a link",
+    SUMMARIES["advise"],
     _add_arguments,
     _run,
     description="Recommend the compressor with the shortest step, or none. The computing time of the model, the speed "

@@ -31,6 +31,7 @@ from .argument_types import integers, words
 from .command import Command
 from .output import check_run_folder, progress, report
 from .source import load_source, source_name
+from .summaries import SUMMARIES
 from .training_arguments import DEFAULTS, add_training_arguments, fill, opened_device
 
 LEAST_BITS = 4  # that the learning rate suits
@@ -79,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "compare",
-    "train at several precisions and compare",
+    SUMMARIES["compare"],
     _add_arguments,
     _run,
     description="Train in float64, at full precision, and at each given precision, all with the same row order and "

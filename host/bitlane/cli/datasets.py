@@ -9,14 +9,19 @@ from bitlane.data.datasets import location_of
 from bitlane.support.text import align_columns
 
 from .command import Command
+from .summaries import SUMMARIES
+
+NOWHERE = "-"
 
 
 def _run(_: argparse.Namespace) -> None:
-    cells = [["data set", "task", "content", "from", "rows", "features"]]
+    cells = [["data set", "task", "from", "rows", "features", "content"]]
     for entry in list_datasets():
-        location = location_of(entry) or "set BITLANE_DATA"
-        cells.append([entry.name, entry.task, entry.about, location, f"{entry.rows:,}", f"{entry.features}"])
-    print(align_columns(cells, left=4))
+        location = location_of(entry) or NOWHERE
+        cells.append([entry.name, entry.task, location, f"{entry.rows:,}", f"{entry.features}", entry.about])
+    print(align_columns(cells, left=3, wrap=True))
+    if any(row[2] == NOWHERE for row in cells):
+        print(f"\n{NOWHERE} in the column from: set BITLANE_DATA to a folder that has NAME.npz")
 
 
-COMMAND = Command("datasets", "list the data sets", lambda parser: None, _run)
+COMMAND = Command("datasets", SUMMARIES["datasets"], lambda parser: None, _run)

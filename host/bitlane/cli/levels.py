@@ -17,11 +17,11 @@ from bitlane.support.optional import require_extra
 
 from .command import Command
 from .output import check_file, progress
-from .source import add_source_arguments, load_source, source_name
-from .train import TRAIN_DEFAULTS
+from .source import SOURCE_DEFAULTS, add_source_arguments, load_source, source_name
+from .summaries import SUMMARIES
 from .training_arguments import fill
 
-LEVELS_DEFAULTS = {name: TRAIN_DEFAULTS[name] for name in ("target", "task", "impute", "bits")}
+LEVELS_DEFAULTS = {**SOURCE_DEFAULTS, "task": "auto", "bits": 4}
 DRAWN_BITS = 8  # with more stored bits the levels cannot be told apart in a plot
 
 
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "levels",
-    "compare uniform levels with levels of least variance",
+    SUMMARIES["levels"],
     _add_arguments,
     _run,
     description="Compare uniform levels with levels of least variance for each feature. To train with them, use "

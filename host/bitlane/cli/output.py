@@ -43,6 +43,17 @@ def report(summary: str, record: Record, out: Path | None, add: Callable[[Path],
 
 
 @contextlib.contextmanager
+def byte_progress(path: Path) -> Iterator[Callable[[int], object] | None]:
+    """Show how much of a file is read on stderr if that is a terminal; yield a function that takes bytes, or None."""
+    if not (sys.stderr.isatty() and path.is_file()):
+        yield None
+        return
+    tqdm, total = require_extra("tqdm", "a progress bar").tqdm, path.stat().st_size
+    with tqdm(total=total, desc=f"reading {path.name}", unit="B", unit_scale=True, leave=False) as bar:
+        yield bar.update
+
+
+@contextlib.contextmanager
 def progress(what: str, total: int, unit: str = "epoch") -> Iterator[Callable[..., None] | None]:
     """Show a progress bar on stderr if that is a terminal; yield a function that advances it by one, or None."""
     if not sys.stderr.isatty():

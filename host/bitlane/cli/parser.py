@@ -5,27 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import NoReturn
 
-from bitlane import __version__
 from bitlane.errors import DataError
 
 from .command import VERBOSE, Command, add_commands
+from .summaries import SUMMARIES
 
 GROUP = "bitlane.commands"  # entry points: a name, and a Command
-BUILT_IN = {  # name: module in this package. Some take seconds to import, so only the one that runs is imported
-    "train": "train",
-    "compare": "compare",
-    "levels": "levels",
-    "train-ddp": "train_ddp",
-    "advise": "advise",
-    "sparse": "sparse.command",
-    "plot": "plot",
-    "devices": "devices",
-    "datasets": "datasets",
-    "selftest": "selftest",
-}
+MODULES = {"sparse": "sparse.command"}  # in this package; that of another command has its name
 OF_STUDIES = ("reproduce", "bench-compress")  # entry points of another distribution, in the checkout's studies/
 
 
@@ -38,26 +27,57 @@ class _Parser(argparse.ArgumentParser):
 
 def all_commands() -> list[Command]:
     """Return the commands of this package, then those of entry points in alphabetical order."""
-    plugins: list[Command] = [point.load() for point in entry_points(group=GROUP)]
-    return [*map(_load, BUILT_IN), *sorted(plugins, key=lambda command: command.name)]
+    return [_load(name) for name in (*SUMMARIES, *_plugins())]
 
 
-def make_parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+def make_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of the command line. What it parses has the `Command` as `command`.
 
-    It knows all commands; if `argv` begins with the name of one of this package, that one alone.
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments. Of the command that they name the parser has all arguments; of the others, some of which take
+        seconds to import, it has only names and summaries. None: all arguments of all commands.
     """
     parser = _Parser(prog="bitlane", description="Train linear models on samples stored with few bits.")
-    parser.add_argument("--version", action="version", version=f"bitlane {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version of bitlane and exit")
     parser.add_argument("-v", "--verbose", action="store_true", help=VERBOSE)
+    if argv is None:
+        add_commands(parser, all_commands())
+        return parser
     named = next((each for each in argv if not each.startswith("-")), "")
-    commands = [_load(named)] if named in BUILT_IN else all_commands()
-    if named in OF_STUDIES and named not in {each.name for each in commands}:
+    plugins = _plugins()
+    if named in OF_STUDIES and named not in plugins:
         raise DataError(f"`bitlane {named}` needs bitlane-studies: pip install ./studies in a checkout of bitlane")
-    add_commands(parser, commands)
+    summaries = {**SUMMARIES, **{name: f"from {point.value.partition('.')[0]}" for name, point in plugins.items()}}
+    add_commands(parser, [_load(name) if name == named else _stub(name, text) for name, text in summaries.items()])
     return parser
 
 
+class _Version(argparse.Action):
+    """Prints the version, which takes a while to find."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        from bitlane import __version__
+
+        print(f"bitlane {__version__}")
+        raise SystemExit(0)
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    """Return the commands of other distributions by name."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def _stub(name: str, summary: str) -> Command:
+    """Return a command of which only name and summary are needed."""
+    return Command(name, summary, lambda _: None, lambda _: None)
+
+
 def _load(name: str) -> Command:
-    command: Command = import_module(f".{BUILT_IN[name]}", __package__).COMMAND
+    if name in SUMMARIES:
+        module = MODULES.get(name, name.replace("-", "_"))
+        command: Command = import_module(f".{module}", __package__).COMMAND
+    else:
+        command = _plugins()[name].load()
     return command

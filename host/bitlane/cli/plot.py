@@ -11,6 +11,7 @@ from bitlane.reporting.plots import draw
 from bitlane.reporting.records import read_record
 
 from .command import Command
+from .summaries import SUMMARIES
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,4 +26,4 @@ def _run(arguments: argparse.Namespace) -> None:
             print(arguments.folder / path.name)
 
 
-COMMAND = Command("plot", "draw a run folder's plots again", _add_arguments, _run)
+COMMAND = Command("plot", SUMMARIES["plot"], _add_arguments, _run)

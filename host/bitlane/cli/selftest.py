@@ -12,6 +12,7 @@ from bitlane.selftest import examine
 from .argument_types import seed
 from .command import Command
 from .output import check_file
+from .summaries import SUMMARIES
 from .training_arguments import DEFAULTS, add_build_arguments, fill, opened_device
 
 SELFTEST_DEFAULTS: dict[str, Any] = {
@@ -47,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "selftest",
-    "check every block of a device and print a report",
+    SUMMARIES["selftest"],
     _add_arguments,
     _run,
     description="Check every block of a device against the numpy reference, bit for bit, and print a report. A board "

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
+from bitlane.data.splits import hold_out
 from bitlane.data.tables import Dataset
 from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.estimators import SGDClassifier, SGDRegressor
+from bitlane.estimators.saved import read_model
 from bitlane.levels.codebooks import CHOICES, choose_precision
 from bitlane.quantization.stochastic import uses_random_rounding
 from bitlane.reporting.plots import draw
@@ -25,7 +27,8 @@ from bitlane.training.device_pool import ON_FAILURE
 from .argument_types import bits, bounds, positive
 from .command import Command
 from .output import check_run_folder, progress, report
-from .source import load_source, source_name
+from .source import SOURCE_DEFAULTS, is_dataset, load_source, source_name, source_path
+from .summaries import SUMMARIES
 from .training_arguments import DEFAULTS, add_outputs_argument, add_training_arguments, build_config, fill
 
 TRAIN_DEFAULTS: dict[str, Any] = {
@@ -40,6 +43,7 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "alpha": 0.0,
     "bounds": None,
     "class_weight": None,
+    "test_fraction": None,
     "average_every": 1,
     "on_device_failure": "raise",
 }
@@ -49,7 +53,8 @@ ESTIMATOR_PARAMETERS = (
     *("staleness", "model_bits", "gradient_bits", "average_every"),
 )
 # Besides these, a resumed training may not change what follows.
-UNCHANGED = ("bits", "sampling", "seed", "class_weight", "target", "task", "impute")
+SOURCE = (*SOURCE_DEFAULTS, "test_fraction")
+UNCHANGED = ("bits", "sampling", "seed", "class_weight", "task", *SOURCE)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=CHOICES,
         help="uniform, or optimal: least variance for each feature, with 3 to 5 bits (default: uniform)",
     )
-    add_training_arguments(parser)
+    add_training_arguments(parser, resumable=True)
     add("--staleness", type=int, choices=[0, 1], help="age of the weights in batches, 0 or 1 (default: 0)")
     add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 5 to 23 (default: all)")
     add("--gradient-bits", type=int, help="bits of the scaled gradient, rounded at random, 2 to 32 (default: all)")
@@ -73,6 +78,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
     add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
+    add(
+        "--test-fraction",
+        type=float,
+        metavar="SHARE",
+        help="hold out this share of the rows, of each class alike, and test the model on them (default: none)",
+    )
     add_outputs_argument(parser)
     add(
         "--average-every",
@@ -85,15 +96,25 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ON_FAILURE,
         help="with several devices: stop if one fails, or let the others take over its work (default: raise)",
     )
-    add("--resume", type=Path, default=None, metavar="RUN_DIR", help="continue a run folder, up to --epochs in total")
+    add(
+        "--resume",
+        type=Path,
+        default=None,
+        metavar="RUN_DIR",
+        help="continue a run folder, with its data and options, up to --epochs in total",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> None:
     checkpoint, earlier = _resumed(arguments) if arguments.resume else (None, None)
     fill(arguments, TRAIN_DEFAULTS)
+    if not hasattr(arguments, "source"):
+        raise DataError("DATA is missing: name a file or a data set (see bitlane train --help)")
     precision = _precision(arguments)
     check_run_folder(arguments.out)
     table, task = load_source(arguments)
+    if arguments.test_fraction is not None:
+        table = _held_out(arguments, table, task)
     model_type = SGDRegressor if task == "regression" else SGDClassifier
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
@@ -104,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> None:
         model = model_type(device=device, on_device_failure=arguments.on_device_failure, **parameters)
         with progress("training", epochs * _passes(table, task, arguments)) as advance:
             model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
-    source = {name: getattr(arguments, name) for name in ("target", "impute")}
+    source = {**{name: getattr(arguments, name) for name in SOURCE}, "path": source_path(arguments.source)}
     record = run_record(model, table, task, source_name(arguments.source), earlier, **source)
 
     def add(folder: Path) -> None:
@@ -114,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> None:
     report(run_summary(record), record, arguments.out, add)
 
 
-COMMAND = Command("train", "train one model", _add_arguments, _run, suppress_defaults=True)
+COMMAND = Command("train", SUMMARIES["train"], _add_arguments, _run, suppress_defaults=True)
 
 
 def _parameters(arguments: argparse.Namespace, table: Dataset, task: str, precision: Precision) -> dict[str, Any]:
@@ -131,6 +152,12 @@ def _parameters(arguments: argparse.Namespace, table: Dataset, task: str, precis
         name = source_name(arguments.source)
         raise DataError(f"--class-weight {arguments.class_weight}: {name} is a regression and has no classes")
     return parameters
+
+
+def _held_out(arguments: argparse.Namespace, table: Dataset, task: str) -> Dataset:
+    if table.held_out is not None:
+        raise DataError(f"--test-fraction: {source_name(arguments.source)} has held-out rows; omit the option")
+    return hold_out(table, arguments.test_fraction, arguments.seed, by_class=task == "classification")
 
 
 def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
@@ -151,8 +178,21 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     except (KeyError, TypeError) as error:
         raise DataError(f"{arguments.resume} lacks data for resuming ({error}): start a new training") from error
     options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
+    options["learning_rate"] = read_model(arguments.resume).estimator.learning_rate  # perhaps auto
     fill(arguments, {**options, **was})
+    _find_data(arguments)
+    arguments.out = arguments.out or arguments.resume
     return checkpoint, earlier
+
+
+def _find_data(arguments: argparse.Namespace) -> None:
+    """Set the source of a resumed training, unless it is given, to that of its record."""
+    path = getattr(arguments, "path", None)
+    if hasattr(arguments, "source") or path is None:
+        return
+    if not is_dataset(path) and not Path(path).exists():
+        raise DataError(f"{path}, the data of {arguments.resume}, is gone: if it has moved, name it before --resume")
+    arguments.source = path
 
 
 def _passes(table: Dataset, task: str, arguments: argparse.Namespace) -> int:

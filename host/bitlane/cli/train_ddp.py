@@ -11,6 +11,7 @@ from bitlane.support.optional import require_extra
 from .argument_types import positive, seed
 from .command import Command
 from .output import check_run_folder, report
+from .summaries import SUMMARIES
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "train-ddp",
-    "train a network on several processes, with compressed gradients",
+    SUMMARIES["train-ddp"],
     _add_arguments,
     _run,
     description="Train a network in several processes on this machine, with compressed gradients. Needs torch: "

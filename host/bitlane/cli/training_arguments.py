@@ -15,13 +15,12 @@ from bitlane.training.objective import LOSSES
 from bitlane.training.options import AUTO, DECAY
 
 from .argument_types import draws, learning_rate, positive, seed
-from .source import add_source_arguments
+from .source import SOURCE_DEFAULTS, add_source_arguments
 
 # Values of arguments that are not given. A resumed training takes those that its bits depend on from its checkpoint.
 DEFAULTS: dict[str, Any] = {
-    "target": None,
+    **SOURCE_DEFAULTS,
     "task": "auto",
-    "impute": False,
     "loss": "squared_error",
     "draws": 8,
     "epochs": 20,
@@ -35,9 +34,9 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def add_training_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that `train` and `compare` share."""
-    add_source_arguments(parser)
+def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool = False) -> None:
+    """Add the arguments that `train` and `compare` share; a resumed training knows its data."""
+    add_source_arguments(parser, optional=resumable)
     add = parser.add_argument
     add(
         "--task",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bitlane.errors import DataError
+from bitlane.support.text import near_names
 
 from .downloads import RemoteFile
-from .tables import near_names
 
 Task = Literal["regression", "binary", "multiclass"]
 

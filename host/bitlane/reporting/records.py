@@ -1,7 +1,7 @@
 """Run folders: the record of a training or a comparison, as files that appear complete or not at all.
 
     FOLDER/run.jsonl         JSON Lines: a header, one line for each epoch (or result), an end line
-    FOLDER/model.npz         arrays: coefficients, intercept, scaling
+    FOLDER/model.npz         the model, see `bitlane.estimators.saved`, and its scaling
     FOLDER/checkpoint.npz    the checkpoint to resume from, see `checkpoint.py`
     FOLDER/*.png             plots
 
@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.support.file_names import MODEL_NAME
 
 FORMAT = 2
 KINDS = ("run", "comparison", "distributed")
 LINES_NAME = "run.jsonl"
-MODEL_NAME = "model.npz"
 CHECKPOINT_NAME = "checkpoint.npz"
 
 Line = Mapping[str, Any]

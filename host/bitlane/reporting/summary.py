@@ -14,6 +14,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.precision import Precision
 from bitlane.data.tables import Dataset
+from bitlane.estimators.saved import model_arrays
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
 from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, one_vs_rest
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
@@ -60,6 +61,7 @@ def run_record(
             "target": table.target,
             "task": task,
             "rows": table.rows,
+            "held_out": 0 if table.held_out is None else len(table.held_out[0]),
             "features": table.features,
             "classes": classes,
             "constant": max(constant_loss(y, loss) for y in targets),
@@ -74,7 +76,7 @@ def run_record(
     scores = {"score_train": model.score(table.X, table.y)}
     if table.held_out is not None:
         scores["score_held_out"] = model.score(*table.held_out)
-    return Record("run", header, lines, {**end, **scores}, _arrays(model, table))
+    return Record("run", header, lines, {**end, **scores}, _arrays(model, table, source))
 
 
 def _geometry(run: TrainingResult) -> dict[str, Any]:
@@ -139,22 +141,16 @@ def _counters(run: TrainingResult) -> dict[str, Any]:
     }
 
 
-def _arrays(model: SGDRegressor | SGDClassifier, table: Dataset) -> dict[str, Any]:
-    scaling = model.run_.scaling
-    arrays: dict[str, Any] = {
-        "coef": model.coef_,
-        "intercept": model.intercept_,
-        "feature_names": np.array(table.feature_names, dtype=np.str_),
+def _arrays(model: SGDRegressor | SGDClassifier, table: Dataset, source: Mapping[str, Any]) -> dict[str, Any]:
+    scaling, levels = model.run_.scaling, model.run_.levels
+    return {
+        **model_arrays(model, table.feature_names, table.target, table.means, source),
         "center": scaling.center,
         "scale": scaling.scale,
         "label_center": scaling.label_center,
         "label_scale": scaling.label_scale,
+        **({} if levels is None else {"levels": levels}),
     }
-    if isinstance(model, SGDClassifier):
-        arrays["classes"] = model.classes_
-    if model.run_.levels is not None:
-        arrays["levels"] = model.run_.levels
-    return arrays
 
 
 def run_summary(record: Record) -> str:
@@ -166,7 +162,7 @@ def run_summary(record: Record) -> str:
     final = float(np.mean(record.lines[-1]["true_loss"]))
     loss = f"{LOSS_NAMES[settings['loss']]} on the training rows, {LOSS_UNITS[settings['loss']]}"
     kind = "R squared" if data["task"] == "regression" else "accuracy"
-    models = ""
+    held_out, models = f"; {data['held_out']:,} rows held out" if data.get("held_out") else "", ""
     if end["models"] > 1:
         models = f", {end['models']} models (one class against the rest), {settings['outputs']} in a pass"
     scores = f"{end['score_train']:.4f} on the training rows"
@@ -175,7 +171,7 @@ def run_summary(record: Record) -> str:
     pairs = [
         (
             "data",
-            f"{data['name']}: {data['rows']:,} rows, {data['features']} features, target {data['target']}",
+            f"{data['name']}: {data['rows']:,} rows, {data['features']} features, target {data['target']}" + held_out,
         ),
         ("task", data["task"] + models),
         ("samples", f"{label} a feature{levels}, draws: {settings['draws']}"),

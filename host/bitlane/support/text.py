@@ -1,11 +1,15 @@
-"""Text in aligned columns."""
+"""Text: aligned columns, and names."""
 
 from __future__ import annotations
 
+import difflib
+import textwrap
 from collections.abc import Sequence
 
+LINE = 80  # characters of a line of a terminal
 
-def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
+
+def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1, *, wrap: bool = False) -> str:
     """Return rows of cells as aligned text.
 
     Parameters
@@ -15,11 +19,15 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
         Rows above the rule.
     left : int, default=1
         Columns aligned left; the others are aligned right.
+    wrap : bool, default=False
+        Whether the last column, which is aligned left, goes on in further rows so that all lines fit `LINE`.
     """
+    if wrap:
+        cells = _wrapped(cells)
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     lines = [
         "  ".join(
-            cell.ljust(width) if column < left else cell.rjust(width)
+            cell.ljust(width) if column < left or (wrap and column == len(widths) - 1) else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
@@ -28,6 +36,30 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
     return "\n".join(lines)
 
 
+def _wrapped(cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return cells with more rows, in which those of the last column are short."""
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
+    room = max(20, LINE - sum(width + 2 for width in widths))
+    rows: list[list[str]] = []
+    for *first, last in cells:
+        pieces = textwrap.wrap(last, room, break_on_hyphens=False) or [""]
+        rows.append([*first, pieces[0]])
+        rows += [[""] * len(first) + [piece] for piece in pieces[1:]]
+    return rows
+
+
 def option_of(name: str) -> str:
     """Return the option of the command line that sets an argument: ``--batch-rows`` of ``batch_rows``."""
     return "--" + name.replace("_", "-")
+
+
+def near_names(name: str, names: Sequence[str]) -> str:
+    """Return "; did you mean ...?" with the names similar to `name`, or "" if there are none."""
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def some_names(names: Sequence[str]) -> str:
+    """Return names as text, at most eight of them."""
+    shown = ", ".join(names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown

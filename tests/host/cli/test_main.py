@@ -11,7 +11,8 @@ import pytest
 import bitlane
 from bitlane.cli import devices, parser
 from bitlane.cli.main import main
-from bitlane.cli.parser import BUILT_IN, OF_STUDIES, all_commands
+from bitlane.cli.parser import OF_STUDIES, all_commands
+from bitlane.cli.summaries import SUMMARIES
 
 pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -36,11 +37,36 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--learning-rate" in capsys.readouterr().out
 
 
-def test_a_command_imports_nothing_of_the_others() -> None:
-    assert [command.name for command in all_commands()][: len(BUILT_IN)] == list(BUILT_IN)
-    program = "import sys; from bitlane.cli.parser import make_parser; make_parser(['-v', 'sparse', 'rollback'])"
-    check = "assert not {'sklearn', 'pandas', 'pyarrow', 'numba'} & set(sys.modules), set(sys.modules)"
-    subprocess.run([sys.executable, "-c", f"{program}; {check}"], check=True)
+HEAVY = ("sklearn", "pandas", "pyarrow", "numba", "matplotlib", "scipy", "torch", "amaranth")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (["--help"], ("numpy", "bitlane_studies")),
+        ([], ("numpy", "bitlane_studies")),
+        (["--version"], ("numpy", "bitlane_studies")),
+        (["trian"], ("numpy", "bitlane_studies")),
+        (["-v", "sparse", "rollback", "--help"], ()),
+        (["devices"], ("bitlane.devices.software",)),
+        (["datasets"], ()),
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_nothing_of_the_others(arguments: list[str], more: tuple[str, ...]) -> None:
+    program = f"import sys; from bitlane.cli.main import main; main({arguments!r})"
+    check = f"print([name for name in {[*HEAVY, *more]} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", f"{program}; {check}"], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_the_help_has_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for command in all_commands():
+        summary = command.summary if command.name in SUMMARIES else "from bitlane_studies"
+        assert f"{command.name} {summary}" in text
+    assert {command.name: command.summary for command in all_commands() if command.name in SUMMARIES} == SUMMARIES
 
 
 def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,6 +172,28 @@ def test_several_devices_and_a_resumed_training_of_them(
     assert "--on-device-failure: invalid choice" in fails(*source, *two, "--on-device-failure", "retry")
 
 
+def test_a_resumed_training_knows_its_data(
+    prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without DATA and --out it reads the same file, from any folder, and goes on in the run folder."""
+    source = ["train", prices.name, "--target", "price", "--device", "emulator"]
+    assert main([*source, "--epochs", "4", "--out", "whole"]) == 0
+    assert main([*source, "--epochs", "2", "--out", "run"]) == 0
+    Path("elsewhere").mkdir()
+    os.chdir("elsewhere")
+    assert main(["train", "--resume", "../run", "--epochs", "4", "--device", "emulator"]) == 0
+    os.chdir("..")
+    found, whole = records.read_record("run"), records.read_record("whole")
+    assert all(np.array_equal(found.arrays[name], whole.arrays[name]) for name in whole.arrays)
+    prices.rename("moved.csv")
+    capsys.readouterr()
+    resumed = ["--resume", "run", "--epochs", "5", "--device", "emulator"]
+    assert "prices.csv, the data of run, is gone: if it has moved, name it before --resume" in fails("train", *resumed)
+    assert main(["train", "moved.csv", *resumed]) == 0
+    capsys.readouterr()
+    assert "DATA is missing: name a file or a data set" in fails("train", "--epochs", "5")
+
+
 def test_trainings_that_cannot_be_resumed(
     prices: Path, fails: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

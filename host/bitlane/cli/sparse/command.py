@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from bitlane.cli.command import Command, add_commands
+from bitlane.cli.summaries import SUMMARIES
 
 from . import (
     collect,
@@ -39,7 +40,7 @@ def _run(_: argparse.Namespace) -> None:
 
 COMMAND = Command(
     "sparse",
-    "train and use sparse models: LR, FM, FFM and networks over 64-bit keys",
+    SUMMARIES["sparse"],
     _add_arguments,
     _run,
     description="Sparse models: logistic regression, factorization machines and networks over features with 64-bit "
