@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 
 from bitlane.devices import available_devices
 from bitlane.overlays import RECIPES, VARIABLE, overlays, this_board
-from bitlane.support.text import align_columns
+from bitlane.support.text import LINE, align_columns
 
 from .command import Command
+from .summaries import SUMMARIES
 
 BUILD = f"build one (bitstreams/README.md), and set {VARIABLE} to the folder that contains its folder"
 
@@ -34,7 +36,8 @@ def _run(_: argparse.Namespace) -> None:
     cells = [["device", "available", "reason"]]
     for device in available_devices():
         cells.append([device.name, "yes" if device.available else "no", device.reason])
-    print(align_columns(cells, left=3), "", *board_lines(), sep="\n")
+    print(align_columns(cells, left=3, wrap=True), "", sep="\n")
+    print(*(textwrap.fill(line, LINE, break_on_hyphens=False) for line in board_lines()), sep="\n")
 
 
-COMMAND = Command("devices", "list the devices, and the boards with their overlays", lambda parser: None, _run)
+COMMAND = Command("devices", SUMMARIES["devices"], lambda parser: None, _run)

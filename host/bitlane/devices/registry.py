@@ -12,6 +12,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
 from bitlane.support.jit import numba
+from bitlane.support.optional import is_installed
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
@@ -19,6 +20,7 @@ DeviceSpec = str | Device | list[str | Device] | tuple[str | Device, ...]
 
 GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
 REMOTE = "pynq://"
+NO_NUMBA = "device='cpu' needs numba: pip install 'bitlane[fast]'"
 
 
 def _open_emulator(config: AcceleratorConfig) -> Device:
@@ -29,7 +31,7 @@ def _open_emulator(config: AcceleratorConfig) -> Device:
 
 def _open_cpu(config: AcceleratorConfig) -> Device:
     if numba() is None:
-        raise DeviceError("device='cpu' needs numba: pip install 'bitlane[fast]'")
+        raise DeviceError(NO_NUMBA)
     module = import_module("bitlane.devices.cpu")
     device: Device = module.CpuDevice(config)
     return device
@@ -70,13 +72,18 @@ def _open_best(config: AcceleratorConfig) -> Device:
 
 def _open_plugin(name: str, config: AcceleratorConfig) -> Device:
     """Open the device of an entry point."""
+    return _plugin(name)(config)
+
+
+def _plugin(name: str) -> Opener:
+    """Return the opener of an entry point. Raise DeviceError if it is not installed."""
     hint = "pip install 'bitlane[sim]'" if name == RTL else "reinstall the package that provides it"
     points = entry_points(group=GROUP, name=name)
     try:
         opener: Opener = next(iter(points)).load()
     except (ImportError, StopIteration) as error:
         raise DeviceError(f"device={name!r} is not installed: {hint} ({error or 'no entry point'})") from error
-    return opener(config)
+    return opener
 
 
 @dataclass(frozen=True)
@@ -169,13 +176,29 @@ def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) ->
 
 
 def available_devices() -> list[Availability]:
-    """Return every named device, and whether it can be opened. Each is opened and closed once."""
-    results = []
-    for name in _names():
-        try:
-            open_device(name).close()
-        except DeviceError as error:
-            results.append(Availability(name, False, str(error)))
+    """Return every named device, and whether it can be opened.
+
+    Libraries, programs and the board are looked for. Nothing is built, loaded or opened, so that opening a device may
+    still fail.
+    """
+    reasons = [(name, _missing(name)) for name in _names()]
+    return [Availability(name, not reason, reason) for name, reason in reasons]
+
+
+def _missing(name: str) -> str:
+    """Return why a device cannot be opened, or "".
+
+    The opener of an entry point may have a function `missing` for this.
+    """
+    if name == "emulator":
+        return ""
+    if name == "cpu":
+        return "" if is_installed("numba") else NO_NUMBA
+    try:
+        if name == "pynq":
+            missing = import_module("bitlane.devices.pynq.board").missing
         else:
-            results.append(Availability(name, True))
-    return results
+            missing = getattr(_plugin(name), "missing", str)
+        return str(missing())
+    except DeviceError as error:
+        return str(error)

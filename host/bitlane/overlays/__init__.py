@@ -82,12 +82,17 @@ def overlay_for(board: str) -> Path:
     """
     available = overlays()
     if board not in available:
-        known = ", ".join(sorted(available)) or "none"
-        raise DeviceError(
-            f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
-            f"set {VARIABLE} to the folder that contains its folder"
-        )
+        raise DeviceError(no_overlay(board))
     return _unpack(available[board])
+
+
+def no_overlay(board: str) -> str:
+    """Return the message for a board without a bitstream."""
+    known = ", ".join(sorted(overlays())) or "none"
+    return (
+        f"there is no bitstream for the board {board} (for: {known}): build one (see bitstreams/README.md), and "
+        f"set {VARIABLE} to the folder that contains its folder"
+    )
 
 
 def this_board() -> str | None:

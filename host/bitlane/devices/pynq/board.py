@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS, VLNV
 from bitlane.errors import DeviceError
-from bitlane.overlays import overlay_for
+from bitlane.overlays import no_overlay, overlay_for, overlays, this_board
+from bitlane.support.optional import is_installed
 
 from ..protocol import Buffer
 from .errors import wrap_errors
 
 INSTALL = "pip install 'bitlane[pynq-z7]' (PYNQ-Z1, PYNQ-Z2) or 'bitlane[pynq-zu]' (Zynq UltraScale+)"
+NO_BOARD = "this machine is not a PYNQ board; for a board on the network use device='pynq://HOST'"
 CONTROL = REGISTERS["control"].offset
 SPARE_BYTES = 8 << 20  # of the memory for buffers that is left to other programs
 DEFAULT_CAPACITY = 96 << 20  # if the free memory is unknown: PYNQ reserves 128 MiB
@@ -221,10 +223,19 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
         return BoardDevice(getattr(overlay, name), capacity_bytes)
 
 
+def missing() -> str:
+    """Return why `open_board` cannot load an overlay on this machine, without importing pynq; or ""."""
+    if not is_installed("pynq"):
+        return f"boards need pynq: {INSTALL}"
+    if (here := this_board()) is None:
+        return NO_BOARD
+    return "" if here in overlays() else no_overlay(here)
+
+
 def _active(pynq: Any) -> Any:
     with wrap_errors("pynq", "looking for a board"):
         if not pynq.Device.devices and not hasattr(pynq.Device, "_active_device"):
-            raise DeviceError("this machine is not a PYNQ board; for a board on the network use device='pynq://HOST'")
+            raise DeviceError(NO_BOARD)
         return pynq.Device.active_device
 
 
