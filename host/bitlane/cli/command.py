@@ -40,6 +40,14 @@ class Command:
     nested: bool = False
 
 
+def _name_defaults(parser: argparse.ArgumentParser) -> None:
+    """Say of each optional argument with a value what its default is, if its help does not."""
+    for action in parser._actions:
+        is_option = action.option_strings and action.nargs != 0 and not action.required
+        if is_option and action.help not in (None, argparse.SUPPRESS) and "default" not in str(action.help):
+            action.help = f"{action.help} (default: none)"
+
+
 def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -> None:
     """Add commands below a parser. What it parses has the `Command` as `command`.
 
@@ -57,6 +65,7 @@ def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -
             argument_default=argparse.SUPPRESS if command.suppress_defaults else None,
         )
         command.add_arguments(below)
+        _name_defaults(below)
         below.add_argument("-v", "--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
         if not command.nested:
             below.set_defaults(command=command)

@@ -29,10 +29,11 @@ from bitlane.training.options import AUTO
 
 from .argument_types import integers, words
 from .command import Command
+from .companions import Companion, check_companions, given_options
 from .output import check_run_folder, progress, report
 from .source import load_source, source_name
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, add_training_arguments, fill, opened_device
+from .training_arguments import DEFAULTS, SHARED, add_training_arguments, fill, opened_device
 
 LEAST_BITS = 4  # that the learning rate suits
 COMPARE_DEFAULTS: dict[str, Any] = {
@@ -42,6 +43,11 @@ COMPARE_DEFAULTS: dict[str, Any] = {
     "staleness": [0],
     "positive": None,
 }
+
+COMPANIONS = (
+    Companion(("draws",), "double sampling", lambda arguments: "double" in arguments.sampling),
+    *SHARED,
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,11 +64,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    given = given_options(arguments)
     fill(arguments, COMPARE_DEFAULTS)
     precisions, staleness = precisions_of(arguments.bits, arguments.sampling), sorted(set(arguments.staleness))
     if not set(staleness) <= {0, 1}:
         raise DataError(f"--staleness {','.join(map(str, arguments.staleness))}: choose 0, 1 or 0,1")
-    check_run_folder(arguments.out)
+    check_companions(arguments, given, COMPANIONS)
+    check_run_folder(arguments)
     table, task = load_source(arguments)
     title, y, held_out = _labels(arguments, table, task)
     schedule = _schedule(arguments, table, precisions)

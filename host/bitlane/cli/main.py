@@ -11,11 +11,12 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bitlane.errors import BitlaneError
 
-from .parser import make_parser
+from .parser import make_parser, named_parser
+from .wording import as_typed, options_of
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,10 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         Arguments; those of the process when None.
     """
+    given = list(sys.argv[1:] if argv is None else argv)
+    options: dict[str, str] = {}  # of the command, once it is known
     try:
-        with _notes():
-            given = sys.argv[1:] if argv is None else argv
-            arguments = make_parser(given).parse_args(given)
+        with _notes(options):
+            parser = make_parser(given)
+            options |= options_of(named_parser(parser, given))
+            arguments = parser.parse_args(given)
             if arguments.verbose:
                 logging.getLogger("bitlane").setLevel(logging.INFO)
             arguments.command.run(arguments)
@@ -40,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except BitlaneError as error:
-        return _fail(str(error))
+        return _fail(as_typed(str(error), options))
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         return _fail(f"{prefix}{error.strerror or error}")
@@ -65,15 +69,17 @@ class _StderrHandler(logging.Handler):
 
 
 @contextlib.contextmanager
-def _notes() -> Iterator[None]:
+def _notes(options: Mapping[str, str]) -> Iterator[None]:
     """Show warnings as lines ``bitlane: note: ...``, each once, and log records as lines ``bitlane: ...``.
+
+    `options` are those of the command: see `as_typed`.
 
     Log records below WARNING are shown with ``--verbose`` only.
     """
     shown: set[str] = set()
 
     def note(message: Warning | str, *_: object) -> None:
-        line = " ".join(str(message).split())
+        line = as_typed(" ".join(str(message).split()), options)
         if line not in shown:
             shown.add(line)
             print(f"bitlane: note: {line}", file=sys.stderr)

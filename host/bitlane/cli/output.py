@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
@@ -10,13 +11,39 @@ from pathlib import Path
 from bitlane.errors import DataError
 from bitlane.reporting.records import Record, check_folder, write_record
 from bitlane.support.optional import require_extra
+from bitlane.support.user_warnings import warn_user
+
+from .companions import Companion
+from .old_spellings import END
+
+OVERWRITE = Companion(("overwrite",), "--out", lambda arguments: arguments.out is not None)
 
 
-def check_run_folder(out: Path | None) -> None:
-    """Refuse a folder that must not be replaced, or plots without matplotlib, before anything is trained."""
-    if out is not None:
-        check_folder(out)
-        require_extra("matplotlib", "plotting (--out)")
+def add_out_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup, content: str) -> None:
+    """Add the arguments of a run folder with this content."""
+    add = parser.add_argument
+    add("--out", type=Path, default=None, metavar="DIR", help=f"write a run folder: {content} (default: none)")
+    add("--overwrite", action="store_true", help="replace an earlier run in that folder (default: refuse)")
+
+
+def check_run_folder(arguments: argparse.Namespace, resumed: Path | None = None) -> None:
+    """Refuse a folder that must not be replaced, or plots without matplotlib, before anything is trained.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With what `add_out_arguments` adds.
+    resumed : Path, optional
+        The run folder that goes on, which may be the same.
+    """
+    out: Path | None = arguments.out
+    if out is None:
+        return
+    check_folder(out)
+    require_extra("matplotlib", "plotting (--out)")
+    is_resumed = resumed is not None and resumed.resolve() == out.resolve()
+    if out.is_dir() and any(out.iterdir()) and not is_resumed and not getattr(arguments, "overwrite", False):
+        warn_user(f"--out {out} replaces an earlier run: from version {END} on this needs --overwrite")
 
 
 def check_file(out: Path) -> None:

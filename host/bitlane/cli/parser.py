@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bitlane.errors import DataError
+from bitlane.support.text import near_names
 
 from .command import VERBOSE, Command, add_commands
 from .summaries import SUMMARIES
@@ -19,10 +20,37 @@ OF_STUDIES = ("reproduce", "bench-compress")  # entry points of another distribu
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its errors are DataErrors, one line each."""
+    """Its errors are DataErrors, one line each, with names that are near a wrong one."""
 
     def error(self, message: str) -> NoReturn:
         raise DataError(f"{message} (see {self.prog} --help)")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, of which none may be left."""
+        arguments, left = self.parse_known_args(args, namespace)
+        if left:
+            parser = named_parser(self, args)
+            names = [
+                name for action in parser._actions if action.help != argparse.SUPPRESS for name in action.option_strings
+            ]
+            near = near_names(left[0].partition("=")[0], names, least=0.7) if left[0].startswith("-") else ""
+            parser.error(f"unrecognized arguments: {' '.join(left)}{near}")
+        return arguments
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(name) for name in action.choices]
+            near = near_names(str(value), names) or f"; choose from {', '.join(names)}"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{near}")
+
+
+def named_parser(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command that arguments name, however far below."""
+    for word in argv:
+        below = next((each for each in parser._actions if isinstance(each, argparse._SubParsersAction)), None)
+        if below is not None and word in below.choices:
+            parser = below.choices[word]
+    return parser
 
 
 def all_commands() -> list[Command]:

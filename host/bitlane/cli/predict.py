@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> None:
     with atomic_write(out) as temporary:
         if out.suffix == ".npz":
             with temporary.open("wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, **arrays)  # type: ignore[arg-type]
         else:
             with temporary.open("w", encoding="utf-8", newline="") as text:
                 _write_csv(text, arrays)

@@ -11,36 +11,47 @@ from bitlane.support.csv_text import separator
 from .argument_types import words
 
 # Values of arguments that are not given.
+Parser = argparse.ArgumentParser | argparse._ArgumentGroup
 READING: dict[str, Any] = {"sep": None, "header": True, "ignore": []}
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup, **defaults: Any) -> None:
-    """Add the arguments; `defaults` are those of a parser whose missing arguments are set at once."""
+def add_reading_arguments(parser: Parser) -> None:
+    """Add the arguments of a training, for a parser that leaves out what is not given."""
+    add_layout_arguments(parser)
+    parser.add_argument(
+        "--ignore",
+        type=words,
+        metavar="COLUMNS",
+        help="columns that are not read, separated by commas (default: none)",
+    )
+
+
+def add_layout_arguments(parser: Parser, usual: str = "", **kind: Any) -> None:
+    """Add the arguments of CSV files.
+
+    Parameters
+    ----------
+    parser : ArgumentParser or group
+    usual : str, optional
+        The default of both, for the help.
+    **kind
+        More arguments of `add_argument`.
+    """
     add = parser.add_argument
     add(
         "--sep",
         type=_separator,
         metavar="CHARACTER",
-        help="separator of csv columns, such as ';', or tab (default: comma; tab in tsv)",
-        **_default(defaults, "sep"),
+        help=f"separator of csv columns, such as ';', or tab (default: {usual or 'comma; tab in tsv'})",
+        **kind,
     )
     add(
         "--header",
         action=argparse.BooleanOptionalAction,
-        help="whether the first row of a csv file has the column names; without, they are x0, x1, ... (default: yes)",
-        **_default(defaults, "header"),
+        help="whether the first row of a csv file has the column names; without, they are x0, x1, ... "
+        f"(default: {usual or 'yes'})",
+        **kind,
     )
-    add(
-        "--ignore",
-        type=words,
-        metavar="COLUMNS",
-        help="columns that are not read, separated by commas (default: none)",
-        **_default(defaults, "ignore"),
-    )
-
-
-def _default(defaults: dict[str, Any], name: str) -> dict[str, Any]:
-    return {"default": defaults[name]} if name in defaults else {}
 
 
 def _separator(text: str) -> str:

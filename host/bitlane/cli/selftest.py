@@ -11,9 +11,10 @@ from bitlane.selftest import examine
 
 from .argument_types import seed
 from .command import Command
+from .companions import check_companions, given_options
 from .output import check_file
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, add_build_arguments, fill, opened_device
+from .training_arguments import BUILD, DEFAULTS, add_build_arguments, fill, opened_device
 
 SELFTEST_DEFAULTS: dict[str, Any] = {
     **{name: DEFAULTS[name] for name in ("device", "width", "outputs")},
@@ -32,7 +33,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    given = given_options(arguments)
     fill(arguments, SELFTEST_DEFAULTS)
+    check_companions(arguments, given, [BUILD])
     out: Path | None = arguments.out
     if out is not None:
         check_file(out)

@@ -12,5 +12,6 @@ SUMMARIES = {
     "plot": "draw a run folder's plots again",
     "devices": "list the devices, and the boards with their overlays",
     "datasets": "list the data sets",
+    "completion": "print a script that completes commands and options in a shell",
     "selftest": "check every block of a device and print a report",
 }

@@ -26,10 +26,18 @@ from bitlane.training.device_pool import ON_FAILURE
 
 from .argument_types import bits, bounds, positive
 from .command import Command
+from .companions import Companion, check_companions, given_options
 from .output import check_run_folder, progress, report
 from .source import SOURCE_DEFAULTS, is_dataset, load_source, source_name, source_path
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, add_outputs_argument, add_training_arguments, build_config, fill
+from .training_arguments import (
+    DEFAULTS,
+    SHARED,
+    add_outputs_argument,
+    add_training_arguments,
+    build_config,
+    fill,
+)
 
 TRAIN_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
@@ -55,6 +63,20 @@ ESTIMATOR_PARAMETERS = (
 # Besides these, a resumed training may not change what follows.
 SOURCE = (*SOURCE_DEFAULTS, "test_fraction")
 UNCHANGED = ("bits", "sampling", "seed", "class_weight", "task", *SOURCE)
+
+
+# What options need to have an effect.
+COMPANIONS = (
+    Companion(("alpha",), "--penalty l1 or l2", lambda arguments: arguments.penalty is not None),
+    Companion(("penalty",), "--alpha, the strength of the penalty", lambda arguments: arguments.alpha != 0),
+    Companion(("draws",), "double sampling", lambda arguments: _draws(arguments)),
+    Companion(
+        ("average_every", "on_device_failure"),
+        "several devices, as in --device cpu,cpu",
+        lambda arguments: "," in arguments.device,
+    ),
+    *SHARED,
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,12 +128,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    given = given_options(arguments)
     checkpoint, earlier = _resumed(arguments) if arguments.resume else (None, None)
     fill(arguments, TRAIN_DEFAULTS)
     if not hasattr(arguments, "source"):
         raise DataError("DATA is missing: name a file or a data set (see bitlane train --help)")
     precision = _precision(arguments)
-    check_run_folder(arguments.out)
+    check_companions(arguments, given, COMPANIONS)
+    check_run_folder(arguments, arguments.resume)
     table, task = load_source(arguments)
     if arguments.test_fraction is not None:
         table = _held_out(arguments, table, task)
@@ -200,6 +224,11 @@ def _passes(table: Dataset, task: str, arguments: argparse.Namespace) -> int:
     classes = 1 if task == "regression" else len(np.unique(table.y))
     models = classes if classes > 2 else 1
     return models if arguments.class_weight else -(-models // arguments.outputs)
+
+
+def _draws(arguments: argparse.Namespace) -> bool:
+    """Whether samples are drawn at random, so that there are sets of draws."""
+    return policy_of(arguments.bits) is not None or _precision(arguments).draws
 
 
 def _precision(arguments: argparse.Namespace) -> Precision:

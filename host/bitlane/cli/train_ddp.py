@@ -10,8 +10,15 @@ from bitlane.support.optional import require_extra
 
 from .argument_types import positive, seed
 from .command import Command
-from .output import check_run_folder, report
+from .companions import Companion, check_companions, given_options
+from .output import OVERWRITE, add_out_arguments, check_run_folder, report
 from .summaries import SUMMARIES
+
+EVERY = 100  # steps between checkpoints
+COMPANIONS = (
+    OVERWRITE,
+    Companion(("every",), "--checkpoint or --resume", lambda arguments: bool(arguments.checkpoint or arguments.resume)),
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +54,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="emulate a slow network: a rate, or a rate and a delay, such as 100mbit or 1gbit,0.5ms",
     )
     add("--checkpoint", type=Path, default=None, metavar="DIR", help="write checkpoints to this folder")
-    add("--every", type=positive, default=100, help="steps between checkpoints (default: %(default)s)")
+    add("--every", type=positive, default=None, help=f"steps between checkpoints (default: {EVERY})")
     add("--resume", type=Path, default=None, metavar="DIR", help="continue from the latest checkpoint in this folder")
-    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl and loss.png")
+    add_out_arguments(parser, "run.jsonl and loss.png")
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    check_run_folder(arguments.out)
+    check_companions(arguments, given_options(arguments), COMPANIONS)
+    arguments.every = arguments.every or EVERY
+    check_run_folder(arguments)
     require_extra("torch", "train-ddp", "'bitlane[torch]'")
     from bitlane.compress.training.report import train_ddp  # torch is slow to import
 

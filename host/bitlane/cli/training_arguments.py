@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
@@ -15,6 +14,8 @@ from bitlane.training.objective import LOSSES
 from bitlane.training.options import AUTO, DECAY
 
 from .argument_types import draws, learning_rate, positive, seed
+from .companions import Companion
+from .output import OVERWRITE, add_out_arguments
 from .source import SOURCE_DEFAULTS, add_source_arguments
 
 # Values of arguments that are not given. A resumed training takes those that its bits depend on from its checkpoint.
@@ -56,7 +57,7 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     add("--decay", type=float, help=f"factor on the learning rate after each epoch, 0.5 to 1 (default: {DECAY})")
     add_device_arguments(parser)
     add("--seed", type=seed, help="seed of the row order and the draws (default: 0)")
-    add("--out", type=Path, default=None, metavar="DIR", help="write a run folder: run.jsonl, plots and the model")
+    add_out_arguments(parser, "run.jsonl, plots and the model")
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +87,23 @@ def add_build_arguments(parser: argparse.ArgumentParser) -> None:
 def add_outputs_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument for the number of outputs of a build."""
     parser.add_argument("--outputs", type=positive, help="models that the device trains in parallel (default: 1)")
+
+
+def is_simulated(arguments: argparse.Namespace) -> bool:
+    """Whether the device is made here, with the options of a build. A board has the build of its bitstream."""
+    return not any(name.startswith("pynq") for name in str(arguments.device).split(","))
+
+
+BUILD = Companion(
+    ("width", "outputs", "level_slots", "random_rounding"),
+    "a device that is simulated here (a board has the build of its bitstream)",
+    is_simulated,
+)
+SHARED = (
+    BUILD,
+    OVERWRITE,
+    Companion(("decay", "draws"), "several epochs (--epochs)", lambda arguments: arguments.epochs > 1),
+)
 
 
 def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:

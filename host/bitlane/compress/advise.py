@@ -17,7 +17,7 @@ from statistics import median
 import torch
 
 from bitlane.errors import DataError
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.launch import Report, launch
@@ -202,7 +202,7 @@ def advice_text(advice: Advice) -> str:
     compute = f"{advice.compute.forward * 1e3:.2f} + {advice.compute.backward * 1e3:.2f} ms forward and backward"
     title = f"{advice.ranks} ranks, {link}; {compute}"
     note = "step: predicted, with a core that codes while others compute. state, peak: memory beside that of DDP"
-    lines = [title, note, "", align_columns(cells, left=1), "", _recommendation(advice, steps)]
+    lines = [title, note, "", stacked_columns(cells, left=1), "", _recommendation(advice, steps)]
     if advice.every is not None:
         lines.append(
             f"With DiLoCo, rounds of 4 bits a value take at most {ROUNDS_SHARE:.0%} of the time from "

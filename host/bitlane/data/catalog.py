@@ -120,16 +120,16 @@ _HOUSES = TableInArchive("CaliforniaHousing/cal_housing.data", columns=(7, 2, 3,
 _CPU = TableInArchive("ComputerActivity/cpu_small.data", columns=tuple(range(12)), target=12)
 
 _ENTRIES = (
-    DatasetEntry("digits", "multiclass", 1797, 64, "8 x 8 images of digits", bundled="load_digits"),
+    DatasetEntry("digits", "multiclass", 1797, 64, "8 x 8 digits", bundled="load_digits"),
     DatasetEntry("wine", "multiclass", 178, 13, "wines of three growers", bundled="load_wine"),
-    DatasetEntry("breast_cancer", "binary", 569, 30, "cell nuclei, benign or not", bundled="load_breast_cancer"),
-    DatasetEntry("diabetes", "regression", 442, 10, "disease progression in a year", bundled="load_diabetes"),
+    DatasetEntry("breast_cancer", "binary", 569, 30, "cell nuclei, benign?", bundled="load_breast_cancer"),
+    DatasetEntry("diabetes", "regression", 442, 10, "disease after a year", bundled="load_diabetes"),
     DatasetEntry(
         "cadata",
         "regression",
         20640,
         8,
-        "house values in California",
+        "houses in California",
         _files("https://ndownloader.figshare.com/files", "5976036"),
         _HOUSES,
     ),
@@ -142,14 +142,14 @@ _ENTRIES = (
         _files("https://www.dcc.fc.up.pt/~ltorgo/Regression", "compact.tar.gz"),
         _CPU,
     ),
-    DatasetEntry("cpu_act", "regression", 8192, 21, "CPU time in user mode, all columns"),
-    DatasetEntry("housing_boston", "regression", 506, 13, "house values in Boston"),
-    DatasetEntry("millionsong_6719", "regression", 6719, 12, "a song's year from its timbre"),
+    DatasetEntry("cpu_act", "regression", 8192, 21, "cpusmall, all columns"),
+    DatasetEntry("housing_boston", "regression", 506, 13, "houses in Boston"),
+    DatasetEntry("millionsong_6719", "regression", 6719, 12, "year of a song"),
     DatasetEntry("cod-rna", "binary", 331152, 8, "non-coding RNA", _files(_LIBSVM, "cod-rna", "cod-rna.t")),
-    DatasetEntry("a9a", "binary", 48842, 123, "income above 50,000 a year", _files(_LIBSVM, "a9a", "a9a.t")),
+    DatasetEntry("a9a", "binary", 48842, 123, "income above 50,000?", _files(_LIBSVM, "a9a", "a9a.t")),
     DatasetEntry("mushrooms", "binary", 8124, 112, "edible mushrooms", _files(_LIBSVM, "mushrooms")),
-    DatasetEntry("mnist", "multiclass", 70000, 784, "28 x 28 images of digits", _files(_MNIST, *_IDX)),
-    DatasetEntry("fashion_mnist", "multiclass", 70000, 784, "28 x 28 images of clothes", _files(_FASHION, *_IDX)),
+    DatasetEntry("mnist", "multiclass", 70000, 784, "28 x 28 digits", _files(_MNIST, *_IDX)),
+    DatasetEntry("fashion_mnist", "multiclass", 70000, 784, "28 x 28 clothes", _files(_FASHION, *_IDX)),
 )
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +123,11 @@ def model_arrays(
         As in `SavedModel`.
     """
     ranges = model._ranges
-    parameters = {name: value for name, value in model.get_params().items() if name != "device"}
+    names = [each.name for each in fields(model) if each.init and each.name != "device"]
     header = {
         "format": FORMAT,
         "estimator": type(model).__name__,
-        "parameters": parameters,
+        "parameters": {name: getattr(model, name) for name in names},
         "target": target,
         "reading": dict(reading),
         "epochs": model.n_iter_,
@@ -174,7 +174,8 @@ def _of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SavedM
     if isinstance(model, SGDClassifier):
         model.classes_ = arrays["classes"]
     features, labels = (
-        Ranges(*(arrays[f"{of}_{name}"] for name in _RANGES), int(header["rows"])) for of in ("features", "labels")
+        Ranges(**{name: arrays[f"{of}_{name}"] for name in _RANGES}, rows=int(header["rows"]))
+        for of in ("features", "labels")
     )
     model._ranges, model._calls = TableRanges(features, labels), int(header["calls"])
     return SavedModel(model, names, header["target"], arrays.get("means"), header["reading"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bitlane.contract.precision import Precision
 from bitlane.evaluation.level_savings import Savings
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 SHOWN = 12  # features that are shown, of those that save most
 
@@ -39,7 +39,7 @@ def savings_summary(savings: Savings, features: Sequence[str], name: str, rows: 
             "variance of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
             *some,
             "",
-            align_columns(cells, header=2),
+            stacked_columns(cells, header=2),
             "",
             _verdict(savings, uniform),
             "`bitlane train --levels optimal` trains with them, at 3, 4 or 5 bits a feature",

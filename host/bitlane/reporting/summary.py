@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -19,7 +20,7 @@ from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
 from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, one_vs_rest
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from bitlane.quantization.labels import curve_label
-from bitlane.support.text import align_columns
+from bitlane.support.text import LINE, stacked_columns
 from bitlane.training.result import TrainingResult
 
 from .records import Record
@@ -244,39 +245,47 @@ def comparison_summary(comparison: Comparison) -> str:
     marks = f"{comparison.constant:.5g} for a constant"
     if comparison.optimum is not None:
         marks = f"{comparison.optimum:.5g} at the optimum, {marks}"
+    lines = [
+        f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; "
+        f"device {comparison.device}, {comparison.width} bits wide",
+        f"{schedule.epochs} epochs, batch {schedule.batch_size}, learning rate "
+        f"{schedule.learning_rate:g}, decay {schedule.decay:g}, draws: {schedule.draws}, "
+        f"seed {schedule.seed}",
+        f"loss: {LOSS_NAMES[schedule.loss]} of the final model on the unquantized training rows, "
+        f"{LOSS_UNITS[schedule.loss]} ({marks})",
+    ]
     return "\n".join(
-        [
-            f"{comparison.title}; {comparison.rows:,} rows, {comparison.features} features; "
-            f"device {comparison.device}, {comparison.width} bits wide",
-            f"{schedule.epochs} epochs, batch {schedule.batch_size}, learning rate "
-            f"{schedule.learning_rate:g}, decay {schedule.decay:g}, draws: {schedule.draws}, "
-            f"seed {schedule.seed}",
-            f"loss: {LOSS_NAMES[schedule.loss]} of the final model on the unquantized training rows, "
-            f"{LOSS_UNITS[schedule.loss]} ({marks})",
-            "",
-            text_table(comparison),
-        ]
+        [*(textwrap.fill(line, LINE, break_on_hyphens=False) for line in lines), "", text_table(comparison)]
     )
 
 
 def text_table(comparison: Comparison) -> str:
-    """Return the results as aligned text, with units in the second line; empty columns are left out."""
+    """Return the results as aligned text, quality above cost, with units in the second line and no empty column."""
     short = {"squared_error": "residual^2", "hinge": "hinge", "log_loss": "log loss"}[comparison.schedule.loss]
-    columns: list[tuple[str, str, Callable[[ComparedModel], str]]] = [
-        ("", "", lambda result: result.label),
+    label: Column = ("", "", lambda result: result.label)
+    quality: list[Column] = [
         ("loss", short, lambda result: f"{result.loss:.5g}" if np.isfinite(result.loss) else "diverges"),
         ("loss over", "full 32", lambda result: _times(comparison.relative(result))),
         ("accuracy", "trained on", lambda result: _share(result.accuracy)),
         ("accuracy", "held out", lambda result: _share(result.held_out)),
+    ]
+    cost: list[Column] = [
         ("read", "bytes/epoch", lambda result: _count(result.bytes_per_epoch)),
         ("time", "cycles/epoch", lambda result: _count(result.cycles_per_epoch)),
-        ("cycles over", "layout bound", lambda result: _ratio(result.over_layout)),
-        ("cycles over", "raw bound", lambda result: _ratio(result.over_raw)),
+        ("of layout", "bound", lambda result: _ratio(result.over_layout)),
+        ("of raw", "bound", lambda result: _ratio(result.over_raw)),
         ("saturations", "in the run", lambda result: _count(result.saturations)),
     ]
+    return "\n\n".join(_columns(comparison, [label, *columns]) for columns in (quality, cost))
+
+
+Column = tuple[str, str, Callable[[ComparedModel], str]]
+
+
+def _columns(comparison: Comparison, columns: Sequence[Column]) -> str:
     cells = [[name, unit, *map(show, comparison.results)] for name, unit, show in columns]
     filled = [column for column in cells if any(cell != _NOTHING for cell in column[2:])]
-    return align_columns([list(row) for row in zip(*filled, strict=True)], header=2)
+    return stacked_columns([list(row) for row in zip(*filled, strict=True)], header=2)
 
 
 _NOTHING = "-"

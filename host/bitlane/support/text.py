@@ -36,10 +36,32 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
     return "\n".join(lines)
 
 
+def stacked_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
+    """Return rows of cells as aligned text that fits `LINE`: as one table, or as several below each other.
+
+    Each table begins with the first column. A single column that is wider than a line stays so.
+
+    Parameters
+    ----------
+    cells, header, left
+        As for `align_columns`.
+    """
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    tables: list[list[int]] = []
+    for column in range(1, len(widths)):
+        if not tables or sum(widths[each] + 2 for each in (*tables[-1], column)) - 2 > LINE:
+            tables.append([0])
+        tables[-1].append(column)
+    return "\n\n".join(
+        align_columns([[row[each] for each in table] for row in cells], header, sum(each < left for each in table))
+        for table in tables or [[0]]
+    )
+
+
 def _wrapped(cells: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return cells with more rows, in which those of the last column are short."""
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-    room = max(20, LINE - sum(width + 2 for width in widths))
+    room = max(16, LINE - sum(width + 2 for width in widths))
     rows: list[list[str]] = []
     for *first, last in cells:
         pieces = textwrap.wrap(last, room, break_on_hyphens=False) or [""]
@@ -48,14 +70,20 @@ def _wrapped(cells: Sequence[Sequence[str]]) -> list[list[str]]:
     return rows
 
 
+def shown_option(name: str, value: object) -> str:
+    """Return an option as somebody has written it: ``--header`` of True, ``--no-header`` of False."""
+    option = option_of(name)
+    return option.replace("--", "--no-", 1) if value is False else option
+
+
 def option_of(name: str) -> str:
     """Return the option of the command line that sets an argument: ``--batch-rows`` of ``batch_rows``."""
     return "--" + name.replace("_", "-")
 
 
-def near_names(name: str, names: Sequence[str]) -> str:
-    """Return "; did you mean ...?" with the names similar to `name`, or "" if there are none."""
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+def near_names(name: str, names: Sequence[str], least: float = 0.5) -> str:
+    """Return "; did you mean ...?" with the names similar to `name`, at `least` of 1, or "" if there are none."""
+    near = difflib.get_close_matches(name, names, n=3, cutoff=least)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bitlane.cli.argument_types import seed, words
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
+from bitlane.support.text import shown_option
 from bitlane.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -26,69 +26,10 @@ EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
 SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
+LAYOUT = {"sep": None, "header": True}  # of CSV files: arguments, and what they are where they are not given
+COLUMNS = ("target", "time", "categorical", "numeric", "ignore", "cross")  # arguments that name columns
 TIME = "time"  # a column of this name is the time, and no feature
-DEFAULTS: dict[str, Any] = {
-    "label": None,
-    "time": None,
-    "categorical": [],
-    "numeric": [],
-    "ignore": [],
-    "cross": [],
-    "fields": None,
-    "test": [],
-    "test_fraction": None,
-    "shuffle_rows": 0,
-    "seed": 0,
-    "follow": False,
-}
-
 Settings = Mapping[str, Any]
-
-
-def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what the columns of tables are."""
-    add = parser.add_argument_group("columns of CSV, Parquet and Arrow files").add_argument
-    add("--label", metavar="NAME", help="column of the label (default: label)")
-    add("--time", metavar="NAME", help="timestamp column, not a feature (default: time, if there is one)")
-    add(
-        "--categorical",
-        type=words,
-        metavar="NAMES",
-        help="categorical columns, separated by commas (default: all except floating point)",
-    )
-    add("--numeric", type=words, metavar="NAMES", help="numeric columns (default: floating-point columns)")
-    add("--ignore", type=words, metavar="NAMES", help="columns to ignore")
-    add(
-        "--cross",
-        type=words,
-        action="append",
-        metavar="NAMES",
-        help="columns whose combination is an additional feature; may be repeated",
-    )
-
-
-def add_test_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of held-out rows."""
-    add = parser.add_argument_group("held-out rows").add_argument
-    add("--test", nargs="+", metavar="DATA", help="data for an evaluation at the end")
-    add(
-        "--test-fraction",
-        type=float,
-        metavar="SHARE",
-        help="hold out this share of the rows, the same in each run, and evaluate on them at the end",
-    )
-
-
-def add_order_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the order of the rows."""
-    add = parser.add_argument_group("order of the rows").add_argument
-    add("--shuffle-rows", type=seed, metavar="N", help="shuffle within groups of N rows (default: 0, no shuffling)")
-    add(
-        "--follow",
-        action="store_true",
-        help="DATA is a folder that receives Parquet or Arrow files: train until Ctrl-C",
-    )
-    add("--seed", type=seed, help="seed of the row order and the initial weights (default: 0)")
 
 
 def require_libraries(purpose: str) -> None:
@@ -130,18 +71,21 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         "paths": [_absolute(path) for path in arguments.data],
         "test": [_absolute(path) for path in arguments.test],
         "schema": None,
-        "label": arguments.label,
+        "label": arguments.target,
         "task": task,
         "fields": arguments.fields,
-        **{name: getattr(arguments, name) for name in ("test_fraction", "shuffle_rows", "seed", "follow")},
+        **{name: getattr(arguments, name) for name in (*LAYOUT, "test_fraction", "shuffle_rows", "seed", "follow")},
     }
-    source = open_files(settings, settings["paths"])
+    source = open_files(settings, settings["paths"], ignore=tuple(arguments.ignore))
+    name = source.files[0].name
     if source.schema is not None:
         settings["schema"] = _schema(source, arguments).as_json()
-    elif given := [
-        name for name in ("label", "time", "categorical", "numeric", "ignore", "cross") if _given(arguments, name)
-    ]:
-        raise DataError(f"--{given[0]}: {source.files[0].name} has no columns")
+    elif given := [option for option in COLUMNS if getattr(arguments, option)]:
+        raise DataError(f"--{given[0]}: {name} has no columns")
+    if not any(file.format in ("csv", "tsv") for file in source.files):
+        for option, usual in LAYOUT.items():
+            if getattr(arguments, option) != usual:
+                raise DataError(f"{shown_option(option, getattr(arguments, option))}: {name} is no CSV file; omit it")
     return {**settings, "digest": _digest(settings)}
 
 
@@ -251,6 +195,8 @@ def read_options(settings: Settings) -> ReadOptions:
         label=settings["label"] if schema is None else None,
         task=settings["task"],
         max_fields=settings["fields"],
+        separator=settings.get("sep"),  # run folders before 0.1.0 have neither
+        header=settings.get("header", True),
         batch_rows=PIECE_ROWS,
     )
 
@@ -283,10 +229,10 @@ def data_name(paths: Sequence[str]) -> str:
 
 def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     """The schema that a file suggests, with what the arguments say."""
-    from bitlane.sparse.batches.schema import ListSchema, Schema
+    from bitlane.sparse.batches.schema import ListSchema, Schema, no_features
 
     schema = source.schema
-    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric", "ignore")}
+    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric")}
     moved = [name for names in named.values() for name in names]
     if isinstance(schema, ListSchema):
         if arguments.cross or moved:
@@ -296,16 +242,19 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     columns = [*schema.categorical, *schema.numeric]
     time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
     for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
-        if name not in columns:
+        if name not in (*columns, *arguments.ignore):  # crosses may have columns that are no feature alone
             raise DataError(f"{source.files[0].name} has no column {name!r}; there are {', '.join(columns)}")
     away = {time, *moved}
-    return Schema(
+    chosen = Schema(
         label=schema.label,
         categorical=tuple(named["categorical"] or (name for name in schema.categorical if name not in away)),
         numeric=tuple(named["numeric"] or (name for name in schema.numeric if name not in away)),
         crosses=tuple(tuple(group) for group in arguments.cross),
         time=time,
     )
+    if not chosen.columns:
+        raise no_features(source.files[0].name, chosen.label)
+    return chosen
 
 
 def _check_follow(arguments: argparse.Namespace) -> None:
@@ -321,10 +270,6 @@ def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadO
 
     start = StreamOffset.from_json(offset) if offset else None
     return FolderStream(settings["paths"][0], options, offset=start)
-
-
-def _given(arguments: argparse.Namespace, name: str) -> bool:
-    return bool(getattr(arguments, name))
 
 
 def test_split(settings: Settings) -> FileSource | None:

@@ -6,7 +6,7 @@ import argparse
 
 from bitlane.cli.argument_types import seed
 from bitlane.cli.command import Command
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 from .registry import add_registry_argument, open_registry, values_text
 
@@ -32,7 +32,7 @@ def _run(arguments: argparse.Namespace) -> None:
             [str(each.key), f"{each.distance:.6g}", values_text(each.before), values_text(each.after)]
             for each in difference.largest
         ]
-        print("\n" + align_columns([["key", "distance", "weights before", "after"], *rows]))
+        print("\n" + stacked_columns([["key", "distance", "weights before", "after"], *rows]))
 
 
 COMMAND = Command(

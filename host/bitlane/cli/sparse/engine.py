@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.argument_types import positive, seed
+from bitlane.cli.companions import Companion
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
-from bitlane.support.text import option_of
 
 from . import data, publishing
 
@@ -36,7 +36,13 @@ CLUSTER = ("ray_address", "tls_certificate", "tls_key", "tls_ca")
 CHANGEABLE = ("servers", *CLUSTER)  # with --resume
 NAMES = ("servers", *WORKERS, *PUSH, *CLUSTER)
 DEFAULTS: dict[str, Any] = {"engine": "local", **dict.fromkeys(NAMES)}
-_TOPK = ("push_share", "residual_rows")
+COMPANIONS = (
+    Companion(NAMES, "--engine ray", lambda arguments: arguments.engine == "ray"),
+    Companion(("push_share", "residual_rows"), "--push topk", lambda arguments: arguments.push == "topk"),
+    Companion(("push_bits",), "--push few or topk", lambda arguments: arguments.push in ("few", "topk")),
+    Companion(("cache_rows",), "--staleness above 0", lambda arguments: bool(arguments.staleness)),
+    Companion(CLUSTER[1:], "--ray-address", lambda arguments: arguments.ray_address is not None),
+)
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,10 +87,7 @@ def engine_settings(arguments: argparse.Namespace) -> dict[str, Any] | None:
     BitlaneError
         Ray is not installed.
     """
-    given = [name for name in NAMES if getattr(arguments, name) is not None]
     if arguments.engine == "local":
-        if given:
-            raise DataError(f"{option_of(given[0])} needs --engine ray")
         return None
     _check(arguments)
     require_extra("ray", "--engine ray", "'bitlane[ray]'")
@@ -147,8 +150,3 @@ def _check(arguments: argparse.Namespace) -> None:
         raise DataError("--test-fraction: not supported with --engine ray; pass other files with --test")
     if arguments.device != "cpu":
         raise DataError(f"--device {arguments.device}: not supported with --engine ray; workers compute on the CPU")
-    for name in _TOPK:
-        if getattr(arguments, name) is not None and arguments.push != "topk":
-            raise DataError(f"{option_of(name)} needs --push topk")
-    if arguments.push_bits is not None and arguments.push not in ("few", "topk"):
-        raise DataError("--push-bits needs --push few or topk")

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.argument_types import integers, positive
+from bitlane.cli.old_spellings import add_old_spelling
 from bitlane.errors import DataError
 
 if TYPE_CHECKING:
@@ -59,15 +60,16 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         help="add two features for each field: click rate and number of occurrences of its key in earlier rows",
     )
     add("--half-life", type=float, metavar="N", help="rows after which an occurrence counts half in the click rate")
-    add = parser.add_argument_group("optimizer").add_argument
+    group = parser.add_argument_group("optimizer")
+    add = group.add_argument
     add("--optimizer", choices=OPTIMIZERS, help="of all weights by key (default: depends on the model)")
     add(
         "--learning-rate",
-        "--alpha",
         type=float,
         metavar="RATE",
         help="of the factors or embeddings; of all weights for lr; alpha of ftrl (default: depends on the model)",
     )
+    add_old_spelling(group, "--alpha", "--learning-rate", type=float)
     add(
         "--linear-rate",
         type=float,
@@ -137,8 +139,6 @@ def model_spec(arguments: argparse.Namespace, fields: int) -> ModelSpec:
 def statistics_settings(arguments: argparse.Namespace, fields: int) -> dict[str, Any] | None:
     """Return the settings of the statistics of all fields, or None without `--statistics`."""
     if not arguments.statistics:
-        if arguments.half_life is not None:
-            raise DataError("--half-life needs --statistics")
         return None
     if arguments.loss != "log_loss":
         raise DataError("--statistics needs labels 0 and 1, so it cannot be combined with --loss squared_error")

@@ -6,9 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bitlane.cli.companions import Companion, check_companions, given_options
+from bitlane.cli.reading import add_layout_arguments
 from bitlane.errors import DataError
 
 from . import data
+from .model_settings import NETWORKS
 
 if TYPE_CHECKING:
     from bitlane.sparse.models.enriched import EnrichedModel
@@ -37,7 +40,8 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="use only the rows that `train` held out with the same --test-fraction",
     )
-    add("--device", default="cpu", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
+    add_layout_arguments(parser, "as in training", default=None)
+    add("--device", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
 
 
 def open_model(folder: Path, device: str) -> AnyModel:
@@ -59,12 +63,18 @@ def load_model(arguments: argparse.Namespace) -> tuple[AnyModel, dict[str, Any]]
     from bitlane.sparse.training.run_folder import find_model, read_settings
 
     folder = find_model(arguments.model)
-    model = open_model(folder, getattr(arguments, "device", "cpu"))
+    model = open_model(folder, getattr(arguments, "device", None) or "cpu")
+    needs = Companion(
+        ("device",), f"a network, and {folder} is {model.spec.kind}", lambda _: model.spec.kind in NETWORKS
+    )
+    check_companions(arguments, given_options(arguments), [needs])
     settings = read_settings(folder)
+    given = {name: getattr(arguments, name, None) for name in data.LAYOUT}
+    layout = {name: value for name, value in given.items() if value is not None}
     if settings is None:
         task = data.LOSS_TASKS[model.spec.loss]
-        return model, {"schema": None, "label": None, "task": task, "fields": model.spec.fields or None}
+        return model, {"schema": None, "label": None, "task": task, "fields": model.spec.fields or None, **layout}
     try:
-        return model, dict(settings["data"])
+        return model, {**settings["data"], **layout}
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{folder} is damaged: its settings lack the data section ({type(error).__name__})") from error

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from bitlane.cli.command import Command
+from bitlane.cli.companions import check_companions, given_options
 from bitlane.errors import DataError
 
 from .mirror import add_mirror_argument, update_mirror
 from .registry import add_label_arguments, add_registry_argument, open_registry
-from .validating import add_validation_arguments, check_unused, number_of, run_validation, validation_text
+from .validating import COMPANIONS, add_validation_arguments, number_of, run_validation, validation_text
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +28,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     if arguments.force and arguments.held_out:
         raise DataError("use either --force or --held-out, not both")
-    if not arguments.held_out:
-        check_unused(arguments)
+    check_companions(arguments, given_options(arguments), COMPANIONS)
     before, version = registry.label(arguments.label), number_of(registry, arguments.version)
     if arguments.held_out:
         validation = run_validation(arguments, registry, version)

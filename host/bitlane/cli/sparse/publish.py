@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from bitlane.cli.argument_types import positive
 from bitlane.cli.command import Command
+from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.errors import DataError
-from bitlane.support.text import option_of
 
 from .mirror import add_mirror_argument, update_mirror
 from .models import add_model_argument
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from bitlane.sparse.registry.quantizing import Quantization
 
 AUTO = "auto"
+COMPANIONS = (
+    Companion(("bits",), "--held-out to measure the loss", lambda arguments: bool(arguments.held_out)),
+    Companion(
+        ("levels", "max_loss", "held_out", "test_fraction"), "--bits", lambda arguments: arguments.bits is not None
+    ),
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +60,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    registry = open_registry(arguments)
+    registry = open_registry(arguments, new=True)
     from bitlane.sparse.registry.folders import publish_folder
     from bitlane.sparse.registry.publisher import LONGEST_CHAIN
     from bitlane.sparse.registry.writing import chain_above
 
     if arguments.base and arguments.parent is not None:
         raise DataError("use either --base or --parent, not both")
-    _check_bits(arguments)
+    check_companions(arguments, given_options(arguments), COMPANIONS)
     parent = None
     if arguments.parent is not None:
         parent = registry.resolve(arguments.parent)
@@ -79,14 +85,6 @@ def _run(arguments: argparse.Namespace) -> None:
     if quantize is not None:
         print(quantization_text(manifest))
     update_mirror(arguments, registry)
-
-
-def _check_bits(arguments: argparse.Namespace) -> None:
-    if arguments.bits is not None and not arguments.held_out:
-        raise DataError("--bits needs --held-out to measure the loss")
-    for name in ("levels", "max_loss", "held_out", "test_fraction"):
-        if arguments.bits is None and getattr(arguments, name) is not None:
-            raise DataError(f"{option_of(name)} needs --bits")
 
 
 def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from bitlane.cli.companions import Companion
 from bitlane.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from .models import AnyModel
 
 DEFAULTS: dict[str, Any] = {"publish": None, "publish_every": None}
+COMPANION = Companion(
+    ("publish_every",), "--publish", lambda arguments: getattr(arguments, "publish", None) is not None
+)
 
 
 def add_publishing_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +36,6 @@ def add_publishing_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse arguments that do not go together."""
-    if arguments.publish_every is not None and arguments.publish is None:
-        raise DataError("--publish-every needs --publish")
     if arguments.publish is not None and arguments.statistics:
         raise DataError("--publish: models with --statistics cannot be published yet")
 

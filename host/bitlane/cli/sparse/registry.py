@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bitlane.errors import DataError
+from bitlane.support.text import near_names
 
 from . import data
 from .summary import NONE
@@ -29,12 +33,26 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", default="", metavar="TEXT", help="reason, for the history of the label")
 
 
-def open_registry(arguments: argparse.Namespace) -> ModelRegistry:
-    """Return the registry that the arguments name; BitlaneError if a library is missing."""
+def open_registry(arguments: argparse.Namespace, *, new: bool = False) -> ModelRegistry:
+    """Return the registry that the arguments name.
+
+    Raises
+    ------
+    BitlaneError
+        A library is missing.
+    DataError
+        It has no version, and may not be a `new` one.
+    """
     data.require_libraries("a registry of models")
     from bitlane.sparse.registry.registry import ModelRegistry
 
-    return ModelRegistry(arguments.registry)
+    registry = ModelRegistry(arguments.registry)
+    if not new and not registry.numbers():
+        path = Path(arguments.registry)
+        near = near_names(path.name, [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else [])
+        hint = "" if path.exists() else near
+        raise DataError(f"{arguments.registry} has no version: publish one{hint}")
+    return registry
 
 
 def manifest_text(manifest: Manifest) -> str:

@@ -11,15 +11,30 @@ from typing import TYPE_CHECKING
 
 from bitlane.cli.argument_types import positive, seed
 from bitlane.cli.command import Command
-from bitlane.errors import DataError
+from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.support.optional import require_extra
-from bitlane.support.text import option_of
 
 from . import data
 from .registry import PRODUCTION
 
 if TYPE_CHECKING:
     from bitlane.sparse.serving.following import VersionSource
+
+
+# What options need to have an effect.
+_OF_FRONT = {"lookup_seconds": "deadline", "hedge_share": "extra", "hedge_quantile": "quantile"}
+COMPANIONS = (
+    Companion(("record_share",), "--record", lambda arguments: arguments.record is not None),
+    Companion(
+        ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca"),
+        "--shards",
+        lambda arguments: arguments.shards is not None,
+    ),
+    Companion(("ray_address", "tls_ca"), "--placement ray", lambda arguments: arguments.placement == "ray"),
+    Companion(
+        ("hedge_share", "hedge_quantile"), "--replicas of 2 or more", lambda arguments: (arguments.replicas or 1) > 1
+    ),
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +78,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.sparse.serving.requests import RequestBounds
     from bitlane.sparse.serving.server import ScoringServer, ServerOptions
 
-    if arguments.record_share is not None and arguments.record is None:
-        raise DataError("--record-share needs --record")
+    check_companions(arguments, given_options(arguments), COMPANIONS)
     bounds = {} if arguments.max_features is None else {"features": arguments.max_features}
     options = ServerOptions(
         host=arguments.host,
@@ -99,14 +113,8 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
     from bitlane.sparse.serving.shards.fan_out import FrontOptions
     from bitlane.sparse.serving.shards.placement import Placement, RayAddress, sharded
 
-    given = {name for name in _OF_SHARDS if getattr(arguments, name) is not None}
     if arguments.shards is None:
-        for name in given:
-            raise DataError(f"{option_of(name)} needs --shards")
         return contextlib.nullcontext(ModelRegistry(arguments.model))
-    if arguments.placement != "ray":
-        for name in given & {"ray_address", "tls_ca"}:
-            raise DataError(f"{option_of(name)} needs --placement ray")
     files = {name: getattr(arguments, name) for name in ("tls_certificate", "tls_key", "tls_ca")}
     placement = Placement(
         arguments.model,
@@ -115,12 +123,11 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
         cache=arguments.cache,
         ray=RayAddress(arguments.ray_address, files) if arguments.placement == "ray" else None,
     )
-    options = {field: getattr(arguments, name) for name, field in _OF_FRONT.items() if name in given}
+    options = {
+        field: getattr(arguments, name) for name, field in _OF_FRONT.items() if getattr(arguments, name) is not None
+    }
     return sharded(placement, FrontOptions(**options))
 
-
-_OF_FRONT = {"lookup_seconds": "deadline", "hedge_share": "extra", "hedge_quantile": "quantile"}
-_OF_SHARDS = ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca")
 
 COMMAND = Command(
     "serve",

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.command import Command
+from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 from . import data
 from .summary import NONE
@@ -33,6 +34,7 @@ HEADER = (
     "in MiB",
     "out MiB",
 )
+ADDRESSES = Companion(("token_file", "tls_ca"), "servers given by address, not by a run folder", lambda _: False)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,11 +71,12 @@ def _status(arguments: argparse.Namespace) -> ServerStatus:
     from bitlane.sparse.engines.serving import status_at, status_of_run
     from bitlane.sparse.servers.security import read_secret
 
-    files = {"token": arguments.token_file, "certificates": arguments.tls_ca}
-    client = {name: None if path is None else read_secret(path) for name, path in files.items()}
     first = arguments.servers[0]
     if len(arguments.servers) == 1 and Path(first).is_dir():
+        check_companions(arguments, given_options(arguments), [ADDRESSES])
         return status_of_run(Path(first))
+    files = {"token": arguments.token_file, "certificates": arguments.tls_ca}
+    client = {name: None if path is None else read_secret(path) for name, path in files.items()}
     for each in arguments.servers:
         if not each.rpartition(":")[2].isdecimal():
             raise DataError(f"{each} is neither a run folder nor HOST:PORT")
@@ -81,7 +84,7 @@ def _status(arguments: argparse.Namespace) -> ServerStatus:
 
 
 def _table(servers: Sequence[Mapping[str, Any]]) -> str:
-    return align_columns([HEADER, *(_row(each) for each in servers)], left=2)
+    return stacked_columns([HEADER, *(_row(each) for each in servers)], left=2)
 
 
 def _row(server: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 if TYPE_CHECKING:
     from bitlane.sparse.engines.engine import RayResult
@@ -33,7 +33,7 @@ def quality_table(rows: Sequence[tuple[str, Quality]]) -> str:
             NONE if value is None else format(value, form) for value, (_, _, form) in zip(values, measures, strict=True)
         ]
         cells.append([name, f"{quality.rows:,}", *shown])
-    return align_columns(cells)
+    return stacked_columns(cells)
 
 
 def optimizer_text(spec: Mapping[str, Any]) -> str:

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 from bitlane import __version__
 from bitlane.cli.argument_types import positive, seed
 from bitlane.cli.command import Command
+from bitlane.cli.companions import Companion, check_companions, given_options
+from bitlane.cli.output import OVERWRITE, add_out_arguments
 from bitlane.cli.training_arguments import fill
 from bitlane.errors import DataError
 from bitlane.sparse.periods import CHECKPOINT_ROWS, WINDOW_ROWS
 from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
-from . import data, engine, model_settings, publishing
+from . import data, data_arguments, engine, model_settings, publishing
+from .model_settings import NETWORKS
 from .models import open_model
 from .progress import row_progress
 from .summary import training_summary, workers_text
@@ -39,7 +42,7 @@ TRAINING: dict[str, Any] = {
     "device": "cpu",
 }
 DEFAULTS: dict[str, Any] = {
-    **data.DEFAULTS,
+    **data_arguments.DEFAULTS,
     **model_settings.DEFAULTS,
     **engine.DEFAULTS,
     **TRAINING,
@@ -48,6 +51,16 @@ DEFAULTS: dict[str, Any] = {
     "out": None,
 }
 CHANGEABLE = ("epochs", "metrics_port", "resume", "verbose", *publishing.DEFAULTS)  # with --resume
+COMPANIONS = (
+    Companion(("checkpoint_rows",), "--out, the folder of the checkpoints", lambda arguments: bool(arguments.out)),
+    Companion(
+        ("device",), "a network (--model dnn, widedeep or deepfm)", lambda arguments: arguments.model in NETWORKS
+    ),
+    Companion(("half_life",), "--statistics", lambda arguments: arguments.statistics),
+    publishing.COMPANION,
+    OVERWRITE,
+    *engine.COMPANIONS,
+)
 INTERRUPTED = 130  # exit status, as of a program that Ctrl-C ended
 
 
@@ -59,7 +72,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="libsvm, libffm, csv, tsv, parquet, arrow or npz files, folders, globs, URIs such as s3://, or a data "
         "set's name",
     )
-    add = parser.add_argument_group("run").add_argument
+    group = parser.add_argument_group("run")
+    add = group.add_argument
     add("--epochs", type=positive, metavar="N", help="passes over the data, in total (default: 1)")
     add(
         "--threads",
@@ -67,12 +81,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="learning threads; with more than 1, results differ from run to run (default: 1)",
     )
-    add("--out", type=Path, metavar="DIR", help="write a run folder: run.jsonl, checkpoints, the model and plots")
+    add_out_arguments(group, "run.jsonl, checkpoints, the model and plots")
     add(
         "--resume",
         type=Path,
         metavar="DIR",
-        help="continue from the last checkpoint of a run folder, with its options",
+        help="continue a run folder from its last checkpoint, with its data and options",
     )
     add(
         "--window-rows",
@@ -94,28 +108,34 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     model_settings.add_model_arguments(parser)
     engine.add_engine_arguments(parser)
     publishing.add_publishing_arguments(parser)
-    data.add_columns_arguments(parser)
-    data.add_test_arguments(parser)
-    data.add_order_arguments(parser)
+    data_arguments.add_columns_arguments(parser)
+    data_arguments.add_test_arguments(parser)
+    data_arguments.add_order_arguments(parser)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("training a sparse model")
-    from bitlane.sparse.training.run_folder import RunFolder, check_free
+    from bitlane.sparse.training.run_folder import RunFolder, check_free, remove_training
 
     with ExitStack() as stack:
         if hasattr(arguments, "resume"):
+            check_companions(arguments, given_options(arguments), [publishing.COMPANION])
             resumed = stack.enter_context(_resumed(arguments))
             run: RunFolder | None = resumed
             settings = resumed.settings
         else:
+            given = given_options(arguments)
             fill(arguments, DEFAULTS)
             if not arguments.data:
                 raise DataError("DATA is missing (see bitlane sparse train --help)")
+            check_companions(arguments, given, COMPANIONS)
             if arguments.out is not None:
-                check_free(arguments.out)
+                if not getattr(arguments, "overwrite", False):
+                    check_free(arguments.out)
                 require_extra("matplotlib", "plotting (--out)")
             settings = _new_settings(arguments)
+            if getattr(arguments, "overwrite", False):
+                remove_training(arguments.out)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
         opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
         result, model, workers = _train(arguments, settings, run, opened)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from bitlane.cli.command import Command
+from bitlane.cli.companions import check_companions, given_options
 
 from .registry import PRODUCTION, add_registry_argument, open_registry
-from .validating import add_validation_arguments, number_of, run_validation, validation_text
+from .validating import COMPANIONS, add_validation_arguments, number_of, run_validation, validation_text
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +24,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    check_companions(arguments, given_options(arguments), COMPANIONS)
     registry = open_registry(arguments)
     from bitlane.sparse.registry.validation import report_name
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bitlane.errors import DataError
+from bitlane.cli.companions import Companion
 from bitlane.support.optional import require_extra
+from bitlane.support.text import option_of
 
 from . import data
 
@@ -22,14 +22,21 @@ if TYPE_CHECKING:
     from bitlane.sparse.registry.validation import Inputs
     from bitlane.sparse.registry.verdict import Validation
 
-_BOUNDS = (
-    ("--max-auc-loss", "auc_lost", "AUC that may be lost against the version that the label names (default: 0.002)"),
-    ("--max-log-loss", "log_loss_lost", "the same for log loss (default: 0.002)"),
-    ("--max-rmse-loss", "rmse_lost", "the same for the RMSE of a regression, as a share (default: 0.01)"),
-    ("--max-miscalibration", "miscalibration", "distance of mean prediction over mean label from 1 (default: 0.1)"),
-    ("--max-answer-change", "answer_change", "mean distance from the recorded predictions (default: 0.1)"),
-    ("--max-latency-ms", "latency_ms", "p99 of the recorded requests, in this process (default: 30)"),
-    ("--hook-seconds", "hook_seconds", "time for each hook (default: 60)"),
+_BOUNDS = {  # argument: field of `Bounds`, and what it is
+    "max_auc_loss": ("auc_lost", "AUC that may be lost against the version that the label names (default: 0.002)"),
+    "max_log_loss": ("log_loss_lost", "the same for log loss (default: 0.002)"),
+    "max_rmse_loss": ("rmse_lost", "the same for the RMSE of a regression, as a share (default: 0.01)"),
+    "max_miscalibration": ("miscalibration", "distance of mean prediction over mean label from 1 (default: 0.1)"),
+    "max_answer_change": ("answer_change", "mean distance from the recorded predictions (default: 0.1)"),
+    "max_latency_ms": ("latency_ms", "p99 of the recorded requests, in this process (default: 30)"),
+    "hook_seconds": ("hook_seconds", "time for each hook (default: 60)"),
+}
+# What options need to have an effect.
+COMPANIONS = (
+    Companion(
+        (*_BOUNDS, "requests", "hook", "test_fraction"), "--held-out", lambda arguments: bool(arguments.held_out)
+    ),
+    Companion(("max_answer_change", "max_latency_ms"), "--requests", lambda arguments: arguments.requests is not None),
 )
 
 
@@ -63,8 +70,8 @@ def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool)
         help="an additional check, besides the entry points bitlane.validators; may be repeated",
     )
     group = parser.add_argument_group("bounds")
-    for option, name, text in _BOUNDS:
-        group.add_argument(option, dest=name, type=float, metavar="X", help=text)
+    for name, (_, text) in _BOUNDS.items():
+        group.add_argument(option_of(name), type=float, metavar="X", help=text)
 
 
 def held_out_rows(
@@ -83,15 +90,6 @@ def run_validation(arguments: argparse.Namespace, registry: ModelRegistry, versi
     from bitlane.sparse.registry.validation import validate
 
     return validate(registry, version, _inputs(arguments), _bounds(arguments), arguments.label)
-
-
-def check_unused(arguments: argparse.Namespace) -> None:
-    """Refuse the arguments of a validation without held-out rows."""
-    names = {option: getattr(arguments, name) for option, name, _ in _BOUNDS}
-    names |= {"--requests": arguments.requests, "--hook": arguments.hook, "--test-fraction": arguments.test_fraction}
-    for option, value in names.items():
-        if value not in (None, []):
-            raise DataError(f"{option} needs --held-out")
 
 
 def validation_text(validation: Validation, report: str) -> str:
@@ -131,5 +129,5 @@ def _inputs(arguments: argparse.Namespace) -> Inputs:
 def _bounds(arguments: argparse.Namespace) -> Bounds:
     from bitlane.sparse.registry.checks import Bounds
 
-    names = [each.name for each in fields(Bounds)]
-    return Bounds(**{name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None})
+    given = {field: getattr(arguments, name) for name, (field, _) in _BOUNDS.items()}
+    return Bounds(**{field: value for field, value in given.items() if value is not None})

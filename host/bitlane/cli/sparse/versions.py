@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from bitlane.cli.command import Command
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 from .registry import add_registry_argument, number_text, open_registry
 from .summary import NONE
@@ -21,13 +21,13 @@ HEADER = (
     "kind",
     "parent",
     "created (UTC)",
+    "AUC",
+    "validation",
+    "labels, readers",
     "rows",
     "changed",
     "deleted",
     "MB",
-    "AUC",
-    "validation",
-    "labels, readers",
 )
 
 
@@ -48,11 +48,8 @@ def _run(arguments: argparse.Namespace) -> None:
         used.setdefault(version, []).append(name)
     for name, version in readers.items():
         used.setdefault(version, []).append(f"read by {name}")
-    if not versions:
-        print(f"{registry.uri} has no version")
-        return
     rows = [_row(each, _state(registry, each.version), used.get(each.version, [])) for each in versions]
-    print(align_columns([HEADER, *rows], left=2))
+    print(stacked_columns([HEADER, *rows], left=2))
 
 
 COMMAND = Command(
@@ -76,12 +73,12 @@ def _row(manifest: Manifest, state: str, used: list[str]) -> list[str]:
         str(manifest.version),
         manifest.kind,
         NONE if manifest.parent is None else str(manifest.parent),
-        manifest.created[:19].replace("T", " "),
+        manifest.created[:16].replace("T", " "),
+        number_text(manifest.description.metrics.get("auc")),
+        state,
+        ", ".join(used) or NONE,
         f"{manifest.rows:,}",
         f"{manifest.changed:,}",
         f"{manifest.deleted:,}",
         f"{manifest.nbytes / 1e6:,.2f}",
-        number_text(manifest.description.metrics.get("auc")),
-        state,
-        ", ".join(used) or NONE,
     ]

@@ -20,7 +20,7 @@ from bitlane.compress.training.networks import network_factory
 from bitlane.errors import DataError
 from bitlane.reporting.records import Record
 from bitlane.support.optional import require_extra
-from bitlane.support.text import align_columns
+from bitlane.support.text import stacked_columns
 
 SECONDS_BETWEEN_LINES = 10.0
 DEFAULTS = {
@@ -92,7 +92,7 @@ def _summary(job: DDPJob, ranks: Sequence[RankResult]) -> str:
     first, losses = ranks[0].first_step, ranks[0].losses
     steps = f"steps {first + 1} to {first + len(losses)}, final loss {losses[-1]:.4f} nats" if losses else ""
     result_line = f"{steps or 'the training was complete'}; held-out accuracy {ranks[0].accuracy:.2%}"
-    return f"{_title(job)}\n{result_line}\n\n{align_columns(rows)}"
+    return f"{_title(job)}\n{result_line}\n\n{stacked_columns(rows)}"
 
 
 def _record(job: DDPJob, ranks: Sequence[RankResult]) -> Record:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,16 +13,22 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, one_line
+from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
 from bitlane.sparse.batches.hashing import cell_key, column_key, cross_keys, integer_keys, text_keys
 from bitlane.sparse.batches.scanning import numbers_of_cells
-from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, wanted_columns
+from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
 
 Floats = NDArray[np.float64]
 
 
 def default_schema(
-    columns: pa.Schema, file: str, *, label: str | None = None, time: str | None = None, labelled: bool = True
+    columns: pa.Schema,
+    file: str,
+    *,
+    label: str | None = None,
+    time: str | None = None,
+    labelled: bool = True,
+    ignore: Sequence[str] = (),
 ) -> Schema | ListSchema:
     """Return the schema of a file whose columns nobody named.
 
@@ -35,11 +43,13 @@ def default_schema(
     label, time : str, optional
     labelled : bool, default=True
         False: the label may be missing.
+    ignore : sequence of str
+        Columns that are left out.
 
     Raises
     ------
     DataError
-        The label is missing, or a column is neither.
+        The label is missing, there is no other column, or a column is neither.
     """
     label = DEFAULT_LABEL if label is None else label
     names = columns.names
@@ -49,9 +59,12 @@ def default_schema(
         wanted_columns(lists, names, file, labelled)
         return lists
     wanted_columns(Schema(label, time=time), names, file, labelled)
+    for name in ignore:
+        if name not in names:
+            raise DataError(f"{file} has no column {name!r}{near_names(name, names)}")
     categorical, numeric = [], []
     for field in columns:
-        if field.name in (label, time):
+        if field.name in (label, time, *ignore):
             continue
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
             numeric.append(field.name)
@@ -59,6 +72,8 @@ def default_schema(
             raise DataError(f"{file}: column {field.name!r} is {field.type}: name the columns to read in a Schema")
         else:
             categorical.append(field.name)
+    if not categorical and not numeric:
+        raise no_features(file, label)
     return Schema(label, tuple(categorical), tuple(numeric), (), time)
 
 

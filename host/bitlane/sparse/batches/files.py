@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 import zlib
@@ -20,6 +21,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import dataset_path
 from bitlane.sparse.batches.checks import one_line
 from bitlane.support.stores import locate
+from bitlane.support.text import near_names
 
 FORMATS = {
     ".libsvm": "libsvm",
@@ -29,6 +31,8 @@ FORMATS = {
     ".libffm": "libffm",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".jsonl": "json",
+    ".ndjson": "json",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
@@ -36,7 +40,7 @@ FORMATS = {
     ".npz": "npz",
 }
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_TEXT = ("libsvm", "libffm", "csv", "tsv")
+_TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -176,7 +180,13 @@ def _is_data(info: fs.FileInfo) -> bool:
 
 
 def _nothing(path: str) -> str:
-    hint = "" if "/" in path or "." in path else f"; for the data set, set BITLANE_DATA to a folder with {path}.npz"
+    folder, given = os.environ.get("BITLANE_DATA"), Path(path)
+    is_name = "/" not in path and "." not in path
+    names = [each.name for each in given.parent.iterdir()] if "://" not in path and given.parent.is_dir() else []
+    if is_name and folder and Path(folder).is_dir():
+        names += [each.stem for each in Path(folder).glob("*.npz")]
+    near = near_names(given.name, names, least=0.7)
+    hint = f"; for the data set, set BITLANE_DATA to a folder with {path}.npz" if is_name and not near else near
     return f"no file matches {path!r}{hint}"
 
 

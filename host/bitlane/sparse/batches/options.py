@@ -42,6 +42,12 @@ class ReadOptions:
         Bytes of text that a thread parses at a time.
     column_names : tuple of str, optional
         The columns of CSV files without a header line.
+    header : bool, default=True
+        False: CSV files have no header line, and their columns are x0, x1, ...
+    separator : str, optional
+        Between the columns of CSV files; by default a comma, and a tab in TSV.
+    ignore : tuple of str
+        Columns that a schema which is chosen by the file leaves out.
     split : {"train", "test"}, default="train"
         Of npz files with dense arrays.
     share : tuple of int, default=(0, 1)
@@ -64,6 +70,9 @@ class ReadOptions:
     threads: int = 2
     block_bytes: int = 4 << 20
     column_names: tuple[str, ...] | None = None
+    header: bool = True
+    separator: str | None = None
+    ignore: tuple[str, ...] = ()
     split: str = "train"
     share: tuple[int, int] = (0, 1)
     filesystem: Any = None

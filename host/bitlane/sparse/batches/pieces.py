@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,26 +13,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow import csv, ipc
+from pyarrow import ipc
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import batch_of_arrays, rows_of_arrays
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.checks import RowLocation, one_line
 from bitlane.sparse.batches.columns import batch_of_columns
+from bitlane.sparse.batches.csv_files import csv_columns, csv_rows
 from bitlane.sparse.batches.files import DataFile, reading
+from bitlane.sparse.batches.json_files import json_columns, json_rows
 from bitlane.sparse.batches.lists import batch_of_lists
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.schema import ListSchema, Schema, wanted_columns
 from bitlane.sparse.batches.text import count_rows, parse_lines
 
-TABLES = ("csv", "tsv", "parquet", "arrow")
+TABLES = ("csv", "tsv", "json", "parquet", "arrow")
 COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may have the number of rows
 _TABLE_ROWS = 1 << 15  # rows of a piece of a table
 _SHARED_ROWS = 1 << 12  # the same, if several workers share the pieces
 _LONGEST_LINE = 64 << 20
 _FIRST_BLOCK = 1 << 18  # bytes
-_CSV_ROW = re.compile(r"Row #(\d+): ")
 _BOM = b"\xef\xbb\xbf"
 _DICTIONARY_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
 
@@ -149,7 +149,7 @@ def why_incomplete(file: DataFile) -> str | None:
 
 
 def columns_of(file: DataFile, options: ReadOptions) -> pa.Schema:
-    """Return the columns of a table and their types: a pyarrow.Schema. CSV: as its first block has them."""
+    """Return the columns of a table and their types: a pyarrow.Schema. CSV and JSON: as the first block has them."""
     with reading(file.name):
         if file.format == "parquet":
             with file.open_file() as opened:
@@ -157,8 +157,10 @@ def columns_of(file: DataFile, options: ReadOptions) -> pa.Schema:
         if file.format == "arrow":
             with file.open_file() as opened:
                 return _open_ipc(file, opened).schema
-        with file.open_stream() as stream, _csv_errors(file, options.column_names is None):
-            return _open_csv(file, stream, options, None).schema
+        if file.format == "json":
+            with closing(_blocks(file, options.block_bytes)) as blocks:
+                return json_columns(file, next(blocks, b""))
+        return csv_columns(file, options)
 
 
 # --- text
@@ -236,8 +238,8 @@ def _open_npz(file: DataFile) -> Iterator[Any]:
 # --- tables
 def _table_pieces(file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
     size = _piece_rows(options)
-    readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "csv": _csv_rows, "tsv": _csv_rows}
-    for first, rows in readers[file.format](file, schema, options, skip):
+    readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "json": _json_rows}
+    for first, rows in readers.get(file.format, _csv_rows)(file, schema, options, skip):
         for start in range(0, rows.num_rows, size):
             chunk = rows.slice(start, size)
             if not (skip.rows and skip.passes(chunk.num_rows)):
@@ -316,44 +318,19 @@ def _open_ipc(file: DataFile, opened: pa.NativeFile, fields: list[int] | None = 
 
 
 def _csv_rows(
-    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, _: Skip
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return csv_rows(file, _of_columns(file, schema), options)
+
+
+def _json_rows(
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, _: Skip
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    return json_rows(file, _blocks(file, options.block_bytes), _of_columns(file, schema), options)
+
+
+def _of_columns(file: DataFile, schema: Schema | ListSchema) -> Schema:
     if isinstance(schema, ListSchema):
-        raise DataError(f"{file.name}: CSV has no lists; describe its columns with a Schema")
-    names = columns_of(file, options).names
-    wanted = wanted_columns(schema, names, file.name, options.labelled)
-    with file.open_stream() as stream, _csv_errors(file, options.column_names is None):
-        first = 1
-        for rows in _open_csv(file, stream, options, wanted):
-            yield first, rows
-            first += rows.num_rows
-
-
-def _open_csv(file: DataFile, stream: pa.NativeFile, options: ReadOptions, wanted: list[str] | None) -> Any:
-    """Open CSV: with `wanted` columns as bytes, or to see the types of all."""
-    convert = csv.ConvertOptions()
-    if wanted is not None:
-        convert = csv.ConvertOptions(
-            column_types={name: pa.binary() for name in wanted}, include_columns=wanted, strings_can_be_null=False
-        )
-    names = None if options.column_names is None else list(options.column_names)
-    return csv.open_csv(
-        stream,
-        csv.ReadOptions(use_threads=False, block_size=min(options.block_bytes, 1 << 20), column_names=names),
-        csv.ParseOptions(delimiter="\t" if file.format == "tsv" else ","),
-        convert,
-    )
-
-
-@contextmanager
-def _csv_errors(file: DataFile, header: bool) -> Iterator[None]:
-    """Turn an error of the CSV parser into one with the file's name and the row, which it counts with the header."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        reason = one_line(error)
-        if match := _CSV_ROW.search(reason):
-            row = int(match[1]) - header
-            reason = reason[match.end() :]
-            raise DataError(f"{file.name}, row {row}: {reason[0].lower()}{reason[1:]}") from error
-        raise DataError(f"{file.name}: {reason}") from error
+        what = "JSON lines have" if file.format == "json" else "CSV has"
+        raise DataError(f"{file.name}: {what} no lists; describe its columns with a Schema")
+    return schema

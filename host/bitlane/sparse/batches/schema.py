@@ -162,6 +162,11 @@ def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str,
     return list(dict.fromkeys(wanted))
 
 
+def no_features(file: str, label: str) -> DataError:
+    """Return the error of a file from which no feature is read."""
+    return DataError(f"{file} has no column to learn from, except the label {label!r}")
+
+
 def _names(given: object, what: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
         raise DataError(f"{what} must be a tuple of column names; got {given!r}")

@@ -15,6 +15,7 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.support.csv_text import column_of
 from bitlane.support.optional import require_extra
 
 if TYPE_CHECKING:
@@ -140,7 +141,11 @@ class FileSource:
         if options.schema is not None or not tables:
             return options.schema
         columns, name = columns_of(tables[0], options), tables[0].name
-        return default_schema(columns, name, label=options.label, time=options.time, labelled=options.labelled)
+        label, ignore = options.label, options.ignore
+        if not options.header:
+            label = None if label is None else column_of(label, columns.names)
+            ignore = tuple(column_of(each, columns.names) for each in ignore)
+        return default_schema(columns, name, label=label, time=options.time, labelled=options.labelled, ignore=ignore)
 
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows

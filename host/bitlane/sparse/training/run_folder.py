@@ -12,6 +12,7 @@ from typing import Any
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
 from bitlane.support.checkpoint_folders import PART
+from bitlane.support.text import near_names
 
 from . import checkpoint
 from .checkpoint import MODEL, TrainingProgress
@@ -157,10 +158,20 @@ def check_free(path: str | Path) -> None:
         return  # of a training that was killed before it began
     if NAME in left:
         raise DataError(
-            f"{path} holds a training: continue it with --resume {path}, remove it, or choose another folder"
+            f"{path} holds a training: continue it with --resume {path}, replace it with --overwrite, or choose "
+            "another folder"
         )
     if left:
         raise DataError(f"{path} is not empty: choose another folder")
+
+
+def remove_training(path: str | Path) -> None:
+    """Remove the folder of an earlier training; raise DataError if something else is there."""
+    path = Path(path)
+    if (path / NAME).is_file() and not path.is_symlink():
+        read_log(path)  # raises DataError if another program wrote it
+        shutil.rmtree(path)
+    check_free(path)
 
 
 def find_model(path: str | Path) -> Path:
@@ -176,6 +187,9 @@ def find_model(path: str | Path) -> Path:
         return path
     last = checkpoint.latest(path) if path.is_dir() else None
     if last is None:
+        if not path.exists():
+            siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise DataError(f"no folder {path}{near_names(path.name, siblings)}")
         raise DataError(f"{path} contains no sparse model: pass a run folder with a checkpoint, or a model folder")
     return last / MODEL
 

@@ -30,7 +30,7 @@ GZIP = gzip.compress(os.urandom(1 << 15).hex().encode())
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "words"),
     [
-        ("rows.csv", CSV, ["--label", "clicked"], ["rows.csv", "no label column 'clicked'"]),
+        ("rows.csv", CSV, ["--target", "clicked"], ["rows.csv", "no label column 'clicked'"]),
         ("rows.csv", CSV, ["--numeric", "prize"], ["rows.csv", "no column 'prize'"]),
         ("rows.csv", CSV + "2,a,0.5\n", [], ["rows.csv", "row 101", "label 2 is neither 0 nor 1"]),
         ("rows.csv", CSV + "1,a,cheap\n", ["--numeric", "price"], ["rows.csv", "row 101", "cheap"]),
@@ -65,7 +65,7 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
         (["rows.libsvm", "--model", "lr", "--linear-rate", "1"], "--linear-rate: lr has none"),
         (["rows.libsvm", "--hidden", "8,4"], "--hidden: fm has none"),
         (["rows.libsvm", "--fields", "4"], "--fields: fm has none"),
-        (["rows.libsvm", "--label", "y"], "--label: "),
+        (["rows.libsvm", "--target", "y"], "--target: "),
         (["rows.libsvm", "--test-fraction", "1.5"], "test fraction of 1.5"),
         (["rows.libsvm", "--test-fraction", "0.1", "--test", "rows.libsvm"], "use either --test or --test-fraction"),
         (["rows.libsvm", "--test", "nowhere.csv"], "no file matches 'nowhere.csv'"),

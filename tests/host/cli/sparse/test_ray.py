@@ -101,7 +101,7 @@ def test_a_folder_is_followed_until_ctrl_c(here: Path, seed: int, capsys: pytest
     folder.mkdir()
     for number in range(6):
         write_segment(folder, number, draw)
-    first = TrainingProcess(folder, "--label", "click", *RAY, "--follow", "--window-rows", 50, "--out", run)
+    first = TrainingProcess(folder, "--target", "click", *RAY, "--follow", "--window-rows", 50, "--out", run)
     second = None
     try:
         first.wait_for(lambda: rows_in_windows(run) > 550)
@@ -169,7 +169,7 @@ def test_what_cannot_work_is_refused_in_one_line(
     options: list[str], message: str, clicks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ray")
-    assert refusal(["train", clicks, "--label", "click", *options, "--out", "run"], capsys).startswith(message)
+    assert refusal(["train", clicks, "--target", "click", *options, "--out", "run"], capsys).startswith(message)
     assert not Path("run").exists()
 
 
@@ -177,14 +177,14 @@ def test_without_ray_one_line_says_how_to_install_it(
     clicks: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    line = refusal(["train", clicks, "--label", "click", "--engine", "ray"], capsys)
+    line = refusal(["train", clicks, "--target", "click", "--engine", "ray"], capsys)
     assert line == "--engine ray needs ray: pip install 'bitlane[ray]'"
 
 
 def test_the_servers_of_another_training_are_refused(
     clicks: Path, trains: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trains(clicks, "--label", "click", "--out", "run")
+    trains(clicks, "--target", "click", "--out", "run")
     resumed = refusal(["train", "--resume", "run", "--servers", "2"], capsys)
     assert resumed == "--servers: the training in run has no servers; omit it"
     assert refusal(["status", "run"], capsys).startswith("run has no servers: pass the run folder of a training")

@@ -18,7 +18,7 @@ from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.training.log import read_log
 
-LABEL = ["--label", "click"]
+LABEL = ["--target", "click"]
 REGISTRY = "models/ctr"
 
 Call = Callable[..., str]
@@ -64,7 +64,9 @@ def test_the_life_of_versions(runs: tuple[Path, Path], clicks: Path, call: Call,
     expected = SparseModel.load(two / "model").predict(batch)
     assert np.allclose(ModelRegistry(REGISTRY).load(2).predict(batch), expected, atol=1e-6)
 
-    header, _, first, second = call("versions", REGISTRY).splitlines()
+    lines = call("versions", REGISTRY).splitlines()
+    assert max(map(len, lines)) <= 80
+    header, _, first, second = lines[:4]
     assert header.split()[:3] == ["version", "kind", "parent"]
     assert first.split()[:3] == ["1", "base", "-"] and first.endswith("  production")
     assert second.split()[:3] == ["2", "delta", "1"] and second.endswith("  -")
@@ -74,7 +76,7 @@ def test_the_life_of_versions(runs: tuple[Path, Path], clicks: Path, call: Call,
     assert [each["metrics"]["auc"] for each in found["versions"]] == [window["auc"] for window in windows]
     assert found["versions"][0]["data"]["schema"]["categorical"] == ["user", "item"]
 
-    first, *_, last = call("diff", REGISTRY, "production", "--top", 3).splitlines()
+    first, _, _, _, last, *_ = call("diff", REGISTRY, "production", "--top", 3).splitlines()
     assert first == "version 1 to version 2, 33 rows: 0 added, 33 changed, 0 deleted"
     assert last.split()[0].isdecimal() and float(last.split()[1]) > 0
     moved = call("promote", REGISTRY, "latest", "--reason", "better", "--force")
@@ -94,9 +96,9 @@ def test_the_life_of_versions(runs: tuple[Path, Path], clicks: Path, call: Call,
 
 def test_what_is_refused(runs: tuple[Path, Path], clicks: Path, call: Call, fails: Call) -> None:
     one, _ = runs
-    assert call("versions", REGISTRY) == f"{REGISTRY} has no version\n"
+    assert fails("versions", REGISTRY) == f"{REGISTRY} has no version: publish one"
     assert fails("promote", REGISTRY, "latest") == f"{REGISTRY} has no version: publish one"
-    assert fails("publish", "nowhere", REGISTRY).startswith("nowhere contains no sparse model")
+    assert fails("publish", "nowhere", REGISTRY).startswith("no folder nowhere")
     call("publish", one, REGISTRY)
     assert fails("publish", one, REGISTRY, "--base", "--parent", 1) == "use either --base or --parent, not both"
     assert fails("publish", one, REGISTRY, "--shards", 2).startswith("--shards: a delta has the shards of its")

@@ -82,7 +82,10 @@ def test_it_serves_until_a_signal(registry: ModelRegistry, number: signal.Signal
         (["--shards", "2", "--ray-address", "a:1"], "--ray-address needs --placement ray"),
         (["--shards", "257"], "servers must be 1 to 256, the number of virtual shards; got 257"),
         (["--shards", "1", "--lookup-seconds", "0"], "the deadline must be above 0 seconds; got 0.0"),
-        (["--shards", "1", "--hedge-quantile", "2"], "the quantile must be between 0 and 1; got 2.0"),
+        (
+            ["--shards", "1", "--replicas", "2", "--hedge-quantile", "2"],
+            "the quantile must be between 0 and 1; got 2.0",
+        ),
         (["--shards", "2", "--label", "7"], "has no version 7"),
         (["--shards", "1", "--placement", "ray", "--ray-address", "a:1"], "need TLS: add --tls-certificate"),
         (["--record", "r.arrows", "--record-share", "2"], "share of recorded requests must be above 0 and at most 1"),

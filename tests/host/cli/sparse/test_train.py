@@ -20,7 +20,7 @@ from bitlane.cli.main import main
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.training.log import read_log
 
-LABEL = ["--label", "click"]
+LABEL = ["--target", "click"]
 
 
 def table_of(out: str) -> dict[str, list[float]]:
@@ -150,7 +150,10 @@ def test_optimizers(pairs: Path) -> None:
     model = read_log("run")[0]["model"]
     for name, rate in (("linear", 0.02), ("factors", 0.05)):
         assert (model[name]["name"], model[name]["learning_rate"], model[name]["l2"]) == ("sgd", rate, 0.001)
-    assert main(["sparse", "train", str(pairs), "--model", "lr", "--alpha", "0.7", "--l1", "2", "--out", "lr"]) == 0
+    assert (
+        main(["sparse", "train", str(pairs), "--model", "lr", "--learning-rate", "0.7", "--l1", "2", "--out", "lr"])
+        == 0
+    )
     linear = read_log("lr")[0]["model"]["linear"]
     assert (linear["name"], linear["alpha"], linear["l1"]) == ("ftrl", 0.7, 2.0)
 

@@ -15,7 +15,7 @@ from bitlane.cli.main import main
 from bitlane.sparse.batches.source import open_source
 from bitlane.sparse.models.model import SparseModel
 
-LABEL = ["--label", "click"]
+LABEL = ["--target", "click"]
 
 
 @pytest.fixture

@@ -192,11 +192,15 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
 
 
 def test_csv_takes_text_as_it_is(tmp_path: Path) -> None:
-    """Quotes, leading zeros and bytes that are no UTF-8 are part of the value."""
-    (tmp_path / "a.csv").write_bytes(b'label,zip,name\n1,007,"a ""b"", c"\n0,7,\xe9\n1,NA,\n')
+    """Quotes, leading zeros and letters beyond ASCII are part of the value; bytes that are no UTF-8 are refused."""
+    text = 'label,zip,name\n1,007,"a ""b"", c"\n0,7,\xe9\n1,NA,\n'
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     found = read(open_source(tmp_path, schema=Schema(categorical=("zip", "name"))))
-    values = [b"zip=007", b'name=a "b", c', b"zip=7", b"name=\xe9", b"zip=NA", b"name="]
+    values = [b"zip=007", b'name=a "b", c', b"zip=7", "name=\xe9".encode(), b"zip=NA", b"name="]
     assert found.keys.tolist() == [xxhash.xxh64_intdigest(value) for value in values]
+    (tmp_path / "a.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(DataError, match=r"a\.csv is not UTF-8 text \(byte 38\): convert it"):
+        read(open_source(tmp_path, schema=Schema(categorical=("zip", "name"))))
 
 
 def test_text_with_a_mark_at_its_beginning_and_long_lines(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""Arguments of the data of `bitlane sparse train`: columns, held-out rows, order."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from bitlane.cli.argument_types import seed, words
+from bitlane.cli.old_spellings import add_old_spelling
+from bitlane.cli.reading import READING, add_reading_arguments
+
+DEFAULTS: dict[str, Any] = {
+    "target": None,
+    "time": None,
+    "categorical": [],
+    "numeric": [],
+    **READING,
+    "cross": [],
+    "fields": None,
+    "test": [],
+    "test_fraction": None,
+    "shuffle_rows": 0,
+    "seed": 0,
+    "follow": False,
+}
+
+
+def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what the columns of tables are."""
+    group = parser.add_argument_group("columns of CSV, JSON lines, Parquet and Arrow files")
+    add = group.add_argument
+    add(
+        "--target", metavar="COLUMN", help="label column; without a header its number, -1 for the last (default: label)"
+    )
+    add_old_spelling(group, "--label", "--target")
+    add("--time", metavar="NAME", help="timestamp column, not a feature (default: time, if there is one)")
+    add(
+        "--categorical",
+        type=words,
+        metavar="NAMES",
+        help="categorical columns, separated by commas (default: all except floating point)",
+    )
+    add("--numeric", type=words, metavar="NAMES", help="numeric columns (default: floating-point columns)")
+    add(
+        "--cross",
+        type=words,
+        action="append",
+        metavar="NAMES",
+        help="columns whose combination is an additional feature; may be repeated (default: none)",
+    )
+    add_reading_arguments(group)
+
+
+def add_test_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of held-out rows."""
+    add = parser.add_argument_group("held-out rows").add_argument
+    add("--test", nargs="+", metavar="DATA", help="data for an evaluation at the end")
+    add(
+        "--test-fraction",
+        type=float,
+        metavar="SHARE",
+        help="hold out this share of the rows, the same in each run, and evaluate on them at the end",
+    )
+
+
+def add_order_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the order of the rows."""
+    add = parser.add_argument_group("order of the rows").add_argument
+    add("--shuffle-rows", type=seed, metavar="N", help="shuffle within groups of N rows (default: 0, no shuffling)")
+    add(
+        "--follow",
+        action="store_true",
+        help="DATA is a folder that receives Parquet or Arrow files: train until Ctrl-C",
+    )
+    add("--seed", type=seed, help="seed of the row order and the initial weights (default: 0)")

@@ -1,0 +1,77 @@
+"""Files with a JSON object in each line, as record batches of arrow."""
+
+# pyarrow has no types: mypy takes its classes as Any.
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyarrow import json
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.checks import one_line
+from bitlane.sparse.batches.files import DataFile
+from bitlane.sparse.batches.options import ReadOptions
+from bitlane.sparse.batches.schema import Schema, wanted_columns
+from bitlane.support import csv_text
+
+_CHANGED = re.compile(r"Column\(/(?P<name>.*?)\) (?:was specified to be|changed from) (?P<before>\w+)(?: to|, got)")
+
+
+def json_columns(file: DataFile, block: bytes) -> pa.Schema:
+    """Return the columns of a file and their types, as its first block has them."""
+    return _parse(file, block, None, 1).schema
+
+
+def json_rows(
+    file: DataFile, blocks: Iterable[bytes], schema: Schema, options: ReadOptions
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the number of the first row, and rows with the columns of the schema.
+
+    Numeric columns and the label are float64. A categorical column has the type that it has in the first block: text,
+    integers, or truth values. A name that an object lacks is a null.
+    """
+    types: pa.Schema | None = None
+    first = 1
+    for block in blocks:
+        if types is None:
+            types = _types(file, _parse(file, block, None, first).schema, schema, options)
+        table = _parse(file, block, types, first)
+        for rows in table.to_batches():
+            yield first, rows
+            first += rows.num_rows
+
+
+def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOptions) -> pa.Schema:
+    wanted = wanted_columns(schema, found.names, file.name, options.labelled)
+    fields = []
+    for name in wanted:
+        kind = found.field(name).type
+        if name in schema.numeric or name == schema.label:
+            kind = pa.float64() if not pa.types.is_string(kind) and not pa.types.is_boolean(kind) else kind
+        elif pa.types.is_null(kind):
+            kind = pa.string()
+        fields.append((name, kind))
+    return pa.schema(fields)
+
+
+def _parse(file: DataFile, block: bytes, types: pa.Schema | None, first: int) -> pa.Table:
+    """Return the rows of complete lines; raise DataError if they are no JSON, or columns have other types."""
+    csv_text.check_utf8(block, file.name)
+    behaviour = "infer" if types is None else "ignore"
+    try:
+        return json.read_json(
+            pa.BufferReader(block),
+            json.ReadOptions(use_threads=False, block_size=max(1, len(block))),
+            json.ParseOptions(explicit_schema=types, unexpected_field_behavior=behaviour),
+        )
+    except pa.ArrowInvalid as error:
+        reason = one_line(error)
+        if found := _CHANGED.search(reason):
+            raise DataError(
+                f"{file.name}: {found['name']!r} is a {found['before']} in one row and something else in another, "
+                f"at row {first} or later: write the same type in all rows"
+            ) from error
+        raise DataError(f"{file.name}, row {first} or later: not a JSON object in each line: {reason}") from error
