@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bitlane.errors import DataError
+from bitlane.support.cache import make_cache
 from bitlane.support.optional import require_extra
 
 _TIMEOUT = 30.0  # seconds without a byte
@@ -65,15 +66,14 @@ def download(file: RemoteFile, folder: Path) -> Path:
     ------
     DataError
         The download failed, or the digest of the downloaded file is wrong.
-    OSError
-        The folder cannot be written.
     BitlaneError
-        pooch is not installed.
+        The folder cannot be written, or pooch is not installed.
     """
     pooch = require_extra("pooch", "downloading data sets")
     requests = require_extra("requests", "downloading data sets")
     downloader = pooch.HTTPDownloader(progressbar=_shows_progress(), timeout=_TIMEOUT, chunk_size=_BLOCK)
     if not (folder / file.name).exists():
+        make_cache(folder, f"the download {file.name}")
         _logger.info("downloading %s to %s", file.url, folder)
     try:
         with _quiet(pooch.get_logger()):

@@ -24,7 +24,6 @@ from .sgd import SGDClassifier, SGDRegressor
 
 FORMAT = 1
 KINDS = {"SGDRegressor": SGDRegressor, "SGDClassifier": SGDClassifier}
-_RANGES = ("low", "high", "mean")
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
 
 
@@ -139,7 +138,11 @@ def model_arrays(
         "coef": model.coef_,
         "intercept": model.intercept_,
         "feature_names": np.array(feature_names, dtype=np.str_),
-        **{f"{of}_{name}": getattr(getattr(ranges, of), name) for of in ("features", "labels") for name in _RANGES},
+        **{
+            f"{of}_{name}": getattr(getattr(ranges, of), name)
+            for of in ("features", "labels")
+            for name in ("low", "high", "mean")
+        },
     }
     if isinstance(model, SGDClassifier):
         arrays["classes"] = model.classes_
@@ -174,7 +177,7 @@ def _of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SavedM
     if isinstance(model, SGDClassifier):
         model.classes_ = arrays["classes"]
     features, labels = (
-        Ranges(**{name: arrays[f"{of}_{name}"] for name in _RANGES}, rows=int(header["rows"]))
+        Ranges(arrays[f"{of}_low"], arrays[f"{of}_high"], arrays[f"{of}_mean"], int(header["rows"]))
         for of in ("features", "labels")
     )
     model._ranges, model._calls = TableRanges(features, labels), int(header["calls"])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bitlane.errors import DeviceError
 from bitlane.support.atomic import atomic_write
-from bitlane.support.cache import cache_folder
+from bitlane.support.cache import cache_folder, make_cache
 
 from .bit_header import with_board
 
@@ -114,7 +114,7 @@ def _write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all. A file with this content already stays unchanged."""
     if path.is_file() and path.read_bytes() == content:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_cache(path.parent, "the bitstream")
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bitlane.errors import DeviceError
-from bitlane.support.cache import cache_folder
+from bitlane.support.cache import cache_folder, make_cache
 
 from . import toolchain
 from .toolchain import Toolchain
@@ -224,7 +224,7 @@ def cached(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     if entry.is_dir():
         _logger.info("found in the cache: %s", entry)
         return entry
-    entry.parent.mkdir(parents=True, exist_ok=True)
+    make_cache(entry.parent, "the simulator")
     with _locked(entry.with_suffix(".lock")):
         if not entry.is_dir():
             directory = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=entry.parent))

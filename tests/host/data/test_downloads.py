@@ -96,7 +96,7 @@ def test_a_failed_download_is_a_one_line_error(server: FileServer, tmp_path: Pat
 
 def test_an_unwritable_folder_is_not_reported_as_a_download_error(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file, not a folder")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(BitlaneError, match=r"cannot be stored in .*: set BITLANE_CACHE to a folder"):
         download(served(server), tmp_path / "cache")
     assert server.requests == []
 
