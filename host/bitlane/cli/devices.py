@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 
 from bitlane.devices import available_devices
 from bitlane.overlays import RECIPES, VARIABLE, overlays, this_board
-from bitlane.support.text import LINE, align_columns
+from bitlane.support.text import align_columns, fill_lines
 
 from .command import Command
 from .summaries import SUMMARIES
@@ -37,7 +36,7 @@ def _run(_: argparse.Namespace) -> None:
     for device in available_devices():
         cells.append([device.name, "yes" if device.available else "no", device.reason])
     print(align_columns(cells, left=3, wrap=True), "", sep="\n")
-    print(*(textwrap.fill(line, LINE, break_on_hyphens=False) for line in board_lines()), sep="\n")
+    print(fill_lines(*board_lines()))
 
 
 COMMAND = Command("devices", SUMMARIES["devices"], lambda parser: None, _run)

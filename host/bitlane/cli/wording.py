@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 # Parameters whose option has another name.
 RENAMED = {"random_state": "seed", "sightings": "admit_after", "max_fields": "fields", "n_jobs": "threads"}
+OF_OTHERS = ("levels", "sampling", "bits", "device")  # parameters that a command may have no option for
 # What to do in Python, and what to type instead.
 PHRASES = {
     "use SGDRegressor for them": "use --task regression for them",
@@ -27,6 +28,7 @@ PHRASES = {
 }
 _VALUE = r"""'[^']*'|"[^"]*"|\([^()]*\)|\[[^\[\]]*\]|[^\s,;:()\[\]'"]+"""
 _ASSIGNMENT = re.compile(rf"\b(?P<name>[a-z][a-z_0-9]*)=(?P<value>{_VALUE})")
+_NAME = re.compile(r"(?<![\w./'-])[a-z]+(?:_[a-z]+)+(?![\w./'(-])")
 _PLACES = re.compile(r"\b(?:" + "|".join(map(re.escape, PHRASES)) + ")")
 
 
@@ -53,9 +55,13 @@ def as_typed(message: str, options: Mapping[str, str]) -> str:
 
     def option(found: re.Match[str]) -> str:
         name = RENAMED.get(found["name"], found["name"])
-        return f"{options[name]} {_text(found['value'])}" if name in options else found[0]
+        if name in options:
+            return f"{options[name]} {_text(found['value'])}"
+        return f"{name} {_text(found['value'])}" if name in OF_OTHERS else found[0]
 
-    return _PLACES.sub(lambda found: PHRASES[found[0]], _ASSIGNMENT.sub(option, message))
+    message = _ASSIGNMENT.sub(option, message)
+    message = _NAME.sub(lambda found: options.get(RENAMED.get(found[0], found[0]), found[0]), message)
+    return _PLACES.sub(lambda found: PHRASES[found[0]], message)
 
 
 def _text(value: str) -> str:

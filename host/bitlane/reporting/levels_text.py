@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bitlane.contract.precision import Precision
 from bitlane.evaluation.level_savings import Savings
-from bitlane.support.text import stacked_columns
+from bitlane.support.text import fill_lines, stacked_columns
 
 SHOWN = 12  # features that are shown, of those that save most
 
@@ -32,19 +32,17 @@ def savings_summary(savings: Savings, features: Sequence[str], name: str, rows: 
         _row(f"all {len(features)}", uniform, optimal),
     ]
     some = [f"the {len(shown)} features that save most:"] if len(shown) < len(features) else []
-    return "\n".join(
-        [
-            f"{name}: {rows:,} rows, {len(features)} features that vary; "
-            f"double sampling, {bits} bits a feature: {levels:,} levels",
-            "variance of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
-            *some,
-            "",
-            stacked_columns(cells, header=2),
-            "",
-            _verdict(savings, uniform),
-            "`bitlane train --levels optimal` trains with them, at 3, 4 or 5 bits a feature",
-        ]
-    )
+    above = [
+        f"{name}: {rows:,} rows, {len(features)} features that vary; double sampling, {bits} bits a feature: "
+        f"{levels:,} levels",
+        "variance of a draw, mean over the rows, in scaled units squared; each feature reaches -1 or 1",
+        *some,
+    ]
+    below = [
+        _verdict(savings, uniform),
+        "`bitlane train --levels optimal` trains with them, at 3, 4 or 5 bits a feature",
+    ]
+    return f"{fill_lines(*above)}\n\n{stacked_columns(cells, header=2)}\n\n{fill_lines(*below)}"
 
 
 def _row(name: str, uniform: float, optimal: float) -> list[str]:

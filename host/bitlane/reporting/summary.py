@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -20,7 +19,7 @@ from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
 from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, one_vs_rest
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from bitlane.quantization.labels import curve_label
-from bitlane.support.text import LINE, stacked_columns
+from bitlane.support.text import fill_lines, stacked_columns
 from bitlane.training.result import TrainingResult
 
 from .records import Record
@@ -254,9 +253,7 @@ def comparison_summary(comparison: Comparison) -> str:
         f"loss: {LOSS_NAMES[schedule.loss]} of the final model on the unquantized training rows, "
         f"{LOSS_UNITS[schedule.loss]} ({marks})",
     ]
-    return "\n".join(
-        [*(textwrap.fill(line, LINE, break_on_hyphens=False) for line in lines), "", text_table(comparison)]
-    )
+    return f"{fill_lines(*lines)}\n\n{text_table(comparison)}"
 
 
 def text_table(comparison: Comparison) -> str:
@@ -285,7 +282,9 @@ Column = tuple[str, str, Callable[[ComparedModel], str]]
 def _columns(comparison: Comparison, columns: Sequence[Column]) -> str:
     cells = [[name, unit, *map(show, comparison.results)] for name, unit, show in columns]
     filled = [column for column in cells if any(cell != _NOTHING for cell in column[2:])]
-    return stacked_columns([list(row) for row in zip(*filled, strict=True)], header=2)
+    rows = [list(row) for row in zip(*filled, strict=True)]
+    shown = [row for number, row in enumerate(rows) if number < 2 or any(cell != _NOTHING for cell in row[1:])]
+    return stacked_columns(shown, header=2)
 
 
 _NOTHING = "-"

@@ -36,6 +36,11 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
     return "\n".join(lines)
 
 
+def fill_lines(*lines: str) -> str:
+    """Return lines of prose, each broken at blanks where it is longer than `LINE`."""
+    return "\n".join(textwrap.fill(line, LINE, break_on_hyphens=False, break_long_words=False) for line in lines)
+
+
 def stacked_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1) -> str:
     """Return rows of cells as aligned text that fits `LINE`: as one table, or as several below each other.
 

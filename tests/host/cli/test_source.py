@@ -27,7 +27,7 @@ QUICK = ["--device", "emulator", "--epochs", "2"]
         ("a,y\n1,2\n,4\n5,6\n", "column 'a' has no value (NaN) in row 2"),
         ("a,y\n1,2\ninf,4\n5,6\n", "column 'a' has the value inf in row 2"),
         ("a,y\n1,2\n3,4,5\n", "not a regular table"),
-        ("a,y\n7,2\n7,4\n7,6\n", "every column of X is constant"),
+        ("a,y\n7,2\n7,4\n7,6\n", "every column is constant"),
         ("a,y\n1.7e308,1\n-1.7e308,2\n1.7e308,3\n", "overflow"),
     ],
 )

@@ -168,7 +168,7 @@ def test_several_devices_and_a_resumed_training_of_them(
     assert all(np.array_equal(found.arrays[name], whole.arrays[name]) for name in whole.arrays)
     assert found.header["settings"]["shards"] == 2
     capsys.readouterr()
-    assert "device='tpu' is unknown" in fails(*source, "--device", "emulator,tpu")
+    assert "--device tpu is unknown" in fails(*source, "--device", "emulator,tpu")
     assert "--on-device-failure: invalid choice" in fails(*source, *two, "--on-device-failure", "retry")
 
 

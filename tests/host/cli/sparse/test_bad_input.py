@@ -59,7 +59,7 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
         (["nowhere.csv"], "no file matches 'nowhere.csv'"),
         (["rows.libsvm", "--model", "svm"], "invalid choice: 'svm'"),
         (["rows.libsvm", "--epochs", "0"], "argument --epochs"),
-        (["rows.libsvm", "--learning-rate", "-1"], "learning_rate"),
+        (["rows.libsvm", "--learning-rate", "-1"], "--learning-rate"),
         (["rows.libsvm", "--l1", "-1"], "l1"),
         (["rows.libsvm", "--model", "lr", "--dim", "4"], "--dim: lr has none"),
         (["rows.libsvm", "--model", "lr", "--linear-rate", "1"], "--linear-rate: lr has none"),
@@ -73,7 +73,7 @@ def test_bad_data(fails: Fails, name: str, content: str | bytes, arguments: list
         ([".", "--follow", "--epochs", "2"], "--epochs: a followed folder has one epoch"),
         (["rows.libsvm", "--metrics-port", "x"], "is not a port or HOST:PORT"),
         (["rows.libsvm", "--learning-rate", "1e30"], "lower the learning rate"),
-        (["rows.libsvm", "--model", "dnn", "--batch-rows", "1"], "batch_rows=1"),
+        (["rows.libsvm", "--model", "dnn", "--batch-rows", "1"], "--batch-rows 1"),
     ],
 )
 def test_bad_arguments(fails: Fails, arguments: list[str], message: str) -> None:
