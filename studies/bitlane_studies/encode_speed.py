@@ -1,9 +1,9 @@
 """Measure the time of encoding: `python -m bitlane_studies.encode_speed`.
 
-Base and draw words of MNIST, as uint8 and as float32, and of a synthetic float32 table, by numba and in C on one thread
-and on two, and in numpy, beside a plain copy of the same table as float32, which only moves its bytes. The fingerprint
-of the data is the hash that a checkpoint holds. A time is the minimum of several runs, after the loops have been
-compiled; the runs take turns, so that all have the same neighbours on the machine.
+Base and draw words of MNIST, as uint8 and as float32, and of a synthetic float32 table, in C on one thread and on two,
+and in numpy, beside a plain copy of the same table as float32, which only moves its bytes. The fingerprint of the data
+is the hash that a checkpoint holds. A time is the minimum of several runs, after the library has been built; the runs
+take turns, so that all have the same neighbours on the machine.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.quantization.c_kernels import Kernels, c_kernels
-from bitlane.quantization.encode import numba_kernels
 from bitlane.quantization.scaling import Matrix, fit_scaling
-from bitlane.support import jit
 from bitlane.support.text import align_columns
 from bitlane.training.fingerprint import fingerprint
 from bitlane.training.samples import SampleEncoder
@@ -63,10 +61,9 @@ def engines(threads: int) -> dict[str, Kernels | None]:
     dict of Kernels
         None is numpy.
     """
-    result: dict[str, Kernels | None] = {} if jit.numba() is None else {"numba": numba_kernels()}
-    if (in_c := c_kernels()) is not None:
-        result["C"] = in_c
-    return result if threads > 1 else {**result, "numpy": None}
+    in_c = c_kernels()
+    found: dict[str, Kernels | None] = {} if in_c is None else {"C": in_c}
+    return found if threads > 1 else {**found, "numpy": None}
 
 
 def milliseconds(works: dict[Named, Work]) -> dict[Named, float]:
@@ -143,7 +140,6 @@ def rows(name: str, X: Matrix) -> Iterator[tuple[str, ...]]:
 
 def main() -> None:
     """Measure all tables and print the times."""
-    print(f"numba {jit.numba().__version__ if jit.numba() else 'not installed'}")
     print(align_columns([HEAD, *(row for name, X in tables() for row in rows(name, X))]))
 
 

@@ -13,15 +13,20 @@ from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import Words
 from bitlane.contract.state import ModelState
+from bitlane.errors import DeviceError
 from bitlane.machine.engine import MachineEngine
+from bitlane.machine.library import run_epoch
+from bitlane.support.c_library import LibraryError, missing_compiler
 
 from .configuration import Fault
 from .protocol import Buffer
 from .software import SoftwareBuffer, SoftwareDevice, SoftwareEngine
 
+NOT_BUILT = "device='cpu' cannot be built"
+
 
 class CpuDevice(SoftwareDevice):
-    """The bits of the reference at the speed of the processor; it needs numba.
+    """The bits of the reference at the speed of the processor; it needs a C compiler, and builds its code once.
 
     Its memory is the host's: a buffer has one copy, and flushing moves nothing. An access outside the buffers ends the
     run with an error.
@@ -33,12 +38,27 @@ class CpuDevice(SoftwareDevice):
     capacity_bytes : int, optional
         Bytes that all buffers together may take. By default half of the machine's memory: samples are encoded from a
         table that is in memory too.
+
+    Raises
+    ------
+    DeviceError
+        The code cannot be built.
     """
 
     def __init__(self, config: AcceleratorConfig | None = None, capacity_bytes: int | None = None):
+        try:
+            run_epoch()
+        except LibraryError as error:
+            raise DeviceError(f"{NOT_BUILT}: {error}") from None
         capacity = half_of_memory() if capacity_bytes is None else capacity_bytes
         super().__init__("cpu", config or AcceleratorConfig(), capacity)
         self._arrays: dict[int, Words] = {}
+
+    @staticmethod
+    def missing() -> str:
+        """Return what a build lacks on this machine, or ""; nothing is built. `bitlane devices` shows it."""
+        reason = missing_compiler()
+        return reason and f"{NOT_BUILT}: {reason}"
 
     def flush(self, buffer: Buffer) -> None:
         """Do nothing: the device reads the words of the host."""

@@ -11,8 +11,6 @@ from importlib.metadata import entry_points
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
-from bitlane.support.jit import numba
-from bitlane.support.optional import is_installed
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
@@ -20,7 +18,6 @@ DeviceSpec = str | Device | list[str | Device] | tuple[str | Device, ...]
 
 GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
 REMOTE = "pynq://"
-NO_NUMBA = "device='cpu' needs numba: pip install 'bitlane[fast]'"
 
 
 def _open_emulator(config: AcceleratorConfig) -> Device:
@@ -30,11 +27,9 @@ def _open_emulator(config: AcceleratorConfig) -> Device:
 
 
 def _open_cpu(config: AcceleratorConfig) -> Device:
-    if numba() is None:
-        raise DeviceError(NO_NUMBA)
-    module = import_module("bitlane.devices.cpu")
-    device: Device = module.CpuDevice(config)
-    return device
+    from bitlane.devices.cpu import CpuDevice
+
+    return CpuDevice(config)
 
 
 def _open_board(address: str) -> Device:
@@ -109,11 +104,11 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
     Parameters
     ----------
     spec : str or Device
-        - ``"cpu"``: the bits of the reference in machine code (extra ``fast``);
+        - ``"cpu"``: the bits of the reference in machine code (a C compiler builds it once);
         - ``"emulator"``: the numpy reference;
         - ``"rtl"``: the simulated hardware (extra ``sim`` and a C++ compiler);
-        - ``"auto"``: ``"pynq"`` if this machine is a board, otherwise ``"cpu"``; without numba ``"emulator"`` and a
-          warning;
+        - ``"auto"``: ``"pynq"`` if this machine is a board, otherwise ``"cpu"``; without a C compiler
+          ``"emulator"`` and a warning;
         - ``"pynq"``: the PYNQ board that this program runs on;
         - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network.
     config : AcceleratorConfig, optional
@@ -192,10 +187,10 @@ def _missing(name: str) -> str:
     """
     if name == "emulator":
         return ""
-    if name == "cpu":
-        return "" if is_installed("numba") else NO_NUMBA
     try:
-        if name == "pynq":
+        if name == "cpu":
+            missing = import_module("bitlane.devices.cpu").CpuDevice.missing
+        elif name == "pynq":
             missing = import_module("bitlane.devices.pynq.board").missing
         else:
             missing = getattr(_plugin(name), "missing", str)

@@ -1,1 +1,1 @@
-"""The accelerator in machine code: it reads the packed words and equals the reference bit for bit. It needs numba."""
+"""The accelerator in C, built on this machine: it reads the packed words and equals the reference bit for bit."""

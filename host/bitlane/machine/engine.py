@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +11,9 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import Words
 from bitlane.contract.state import ModelState
 from bitlane.reference.machine import EpochResult
-from bitlane.support.compile_notice import CompileNotice
 
-from .epoch import run_epoch
-from .plan import PHASE, SATURATIONS, SEED, arrays_of, regions_of, rules_of, shape_of
-
-NOTICE = CompileNotice(
-    logging.getLogger("bitlane.machine"), "compiling the kernels of device='cpu', once on this machine: some 15 seconds"
-)
+from .library import CArrays, CRules, CShape, run_epoch
+from .plan import PHASE, SATURATIONS, SEED, arrays_of, rules_of, shape_of
 
 
 class MachineEngine:
@@ -33,19 +27,27 @@ class MachineEngine:
         Weights and registers at the start.
     levels : ndarray of int32, shape (levels, n), optional
         Codebook of each feature, in units of ``2**-16``; None for uniform levels.
+
+    Raises
+    ------
+    LibraryError
+        As from `bitlane.machine.library.run_epoch`.
     """
 
     def __init__(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None = None):
         self._features = geometry.features
-        self._shape = shape_of(geometry)
-        self._arrays = arrays_of(geometry, state, levels, self._shape)
+        shape = shape_of(geometry)
+        self._shape = CShape(*shape)
+        self._arrays = arrays_of(geometry, state, levels, shape)
+        self._pointers = CArrays(*(array.ctypes.data for array in self._arrays))
         self._settings = state.settings
+        self._run_epoch = run_epoch()
 
     def feed(self, base: Words, draws: Words | None) -> None:
         """Process the rows of an epoch: the words of a base region, and of a draw region if the rows have draws."""
-        rules = rules_of(self._settings, self._features)
-        with NOTICE.watch():
-            run_epoch(self._shape, rules, self._arrays, regions_of(base, draws))
+        rules = CRules(*rules_of(self._settings, self._features))
+        draws_at = None if draws is None else draws.ctypes.data
+        self._run_epoch(self._shape, rules, self._pointers, base.ctypes.data, draws_at)
 
     def end_epoch(self) -> EpochResult:
         """Return the result of the epoch, and decay steps and penalty step."""

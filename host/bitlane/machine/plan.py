@@ -1,4 +1,7 @@
-"""What the kernels get: the shape of an epoch and its settings as integers, and the arrays that they work on."""
+"""What the C functions get: the shape of an epoch and its settings as integers, and the arrays that they work on.
+
+`state.c` has the same fields in the same order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from bitlane.contract.formats import PENALTY_STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
-from bitlane.contract.packing import Words
 from bitlane.contract.prng import model_lanes, scaled_gradient_lanes
 from bitlane.contract.settings import Settings
 from bitlane.contract.sigmoid_lut import sigmoid_lut
@@ -28,11 +30,12 @@ PHASE, SEED, SATURATIONS, BANK = range(4)  # indices in `Arrays.counters`
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
-_SIGMOID: Int64s = np.array(sigmoid_lut(), np.int64).T << TABLE_SHIFT  # sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
+# sigmoid(-u), log(1 + exp(-u)), as RESIDUAL
+_SIGMOID: Int64s = np.ascontiguousarray(np.array(sigmoid_lut(), np.int64).T << TABLE_SHIFT)
 
 
 class Shape(NamedTuple):
-    """The integers of a `Geometry` that the kernels use, and the most groups of a tile."""
+    """The integers of a `Geometry` that the C functions use, and the most groups of a tile."""
 
     features: int
     chunks: int
@@ -49,7 +52,7 @@ class Shape(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The settings of an epoch, as the kernels use them."""
+    """The settings of an epoch, as the C functions use them."""
 
     loss: int
     mantissa: int
@@ -65,13 +68,6 @@ class Rules(NamedTuple):
     staleness: int
     model_cut: int
     scaled_gradient_cut: int
-
-
-class Regions(NamedTuple):
-    """The words of a base region and of a draw region (empty without draws), int64 like all integers of the kernels."""
-
-    base: Int64s
-    draws: Int64s
 
 
 class Arrays(NamedTuple):
@@ -210,11 +206,6 @@ def arrays_of(geometry: Geometry, state: ModelState, levels: Int32s | None, shap
         model_lanes().astype(np.int64),
         scaled_gradient_lanes(geometry.rows_per_beat).astype(np.int64),
     )
-
-
-def regions_of(base: Words, draws: Words | None) -> Regions:
-    """Return the regions of an epoch: the same memory."""
-    return Regions(base.view(np.int64), np.zeros(0, np.int64) if draws is None else draws.view(np.int64))
 
 
 def _padded(values: Int32s, width: int) -> Int32s:

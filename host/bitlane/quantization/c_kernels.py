@@ -1,4 +1,4 @@
-"""The loops of `kernels` in C, for machines without numba: `kernels.c`, built on this machine and called by ctypes."""
+"""The encoder in C, `kernels.c`: built on this machine, and called by ctypes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Kernels(NamedTuple):
-    """Machine code that encodes rows: both functions take the arguments of `bitlane.quantization.kernels`.
+    """Machine code that encodes rows; `_kernel` has the arguments of both functions.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class KernelArguments(ctypes.Structure):
 def c_kernels() -> Kernels | None:
     """Return the kernels in C, built if this machine has not built them yet; None, and a log line, if it cannot."""
     try:
-        library = load_library(SOURCE, CONSTANTS)
+        library = load_library([SOURCE], CONSTANTS)
         return Kernels(
             _kernel(_function(library, "bitlane_encode_base")), _kernel(_function(library, "bitlane_encode_draws"))
         )
@@ -95,7 +95,7 @@ def _function(library: ctypes.CDLL, name: str) -> Callable[..., Any]:
 
 
 def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
-    """Return a function of the library with the arguments of `kernels.encode_draws`."""
+    """Return a function of the library as one of `Kernels`."""
 
     def encode(
         X: Matrix,
@@ -107,6 +107,26 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
         stride: int,
         words: NDArray[np.uint64],
     ) -> None:
+        """Write the words of rows.
+
+        Parameters
+        ----------
+        X : array [rows, n]
+            uint8, int16, float32 or float64, in C order.
+        mapped : PositionMap
+        runs : int array [runs, 3]
+            Stored features whose columns lie side by side: the first feature, its column, the number of features.
+        of_rows : uint32 array [sets, rows]
+            From `contract.draws.row_words`. Base words have [rows], and an empty array without naive sampling.
+        offsets : uint32 array [s]
+            From `contract.draws.feature_offsets`.
+        row_offsets : int array [rows]
+            Index in `words` of the first word of each row.
+        stride : int
+            From one word of a row to the next.
+        words : uint64 array [sets, words of a region]
+            The words of these rows are overwritten; base words have one region, [words].
+        """
         features = len(mapped.columns)
         padding = (0, -features % CHUNK)
         multipliers, position_offsets = np.pad(mapped.multipliers, padding), np.pad(mapped.offsets, padding)

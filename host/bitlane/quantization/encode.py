@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,17 +13,12 @@ from numpy.typing import NDArray
 
 from bitlane.contract.draws import feature_offsets
 from bitlane.contract.prng import Words as RandomWords
-from bitlane.support.compile_notice import CompileNotice
-from bitlane.support.jit import numba
 
-from .c_kernels import VALUE_TYPES, Kernels, c_kernels
+from .c_kernels import VALUE_TYPES, Kernels
 from .positions import PositionMap
 from .scaling import Matrix
 
 PIECE = 1 << 18  # values of a piece: enough that a thread works for some 0.3 ms
-NOTICE = CompileNotice(
-    logging.getLogger(__name__), "note: compiling the encoder with numba: some seconds, once for each type of table"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +38,6 @@ class RowsInRegion:
     words: NDArray[np.uint64]
     row_offsets: NDArray[np.intp]
     stride: int
-
-
-def machine_kernels() -> Kernels | None:
-    """Return the kernels of numba if it is installed, otherwise those in C, or None if they cannot be built."""
-    return c_kernels() if numba() is None else numba_kernels()
-
-
-def numba_kernels() -> Kernels:
-    """Return the kernels that numba compiles, which has to be installed."""
-    from . import kernels
-
-    return Kernels(kernels.encode_base, kernels.encode_draws)
 
 
 def encode_draws(
@@ -114,14 +96,13 @@ def _each_piece(
     step = max(1, PIECE // X.shape[1])
     starts = range(0, len(X), step)
     workers = min(threads or os.cpu_count() or 1, len(starts))
-    with NOTICE.watch():
-        if workers == 1:
-            for start in starts:
-                encode(start)
-            return
-        with ThreadPoolExecutor(workers) as pool:
-            for _ in pool.map(encode, starts):
-                pass
+    if workers == 1:
+        for start in starts:
+            encode(start)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(encode, starts):
+            pass
 
 
 def _runs(columns: NDArray[np.intp]) -> NDArray[np.intp]:

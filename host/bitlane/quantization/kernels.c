@@ -1,4 +1,4 @@
-/* Encoding of rows for machines without numba, for example boards: the loops of kernels.py in C99, with the same bits.
+/* Encoding of rows in one pass, in C99: positions, codes, random words, draws and digits, with the bits of numpy.
  *
  * c_kernels.py builds this file as a library with the constants of the contract, which it defines on the command line,
  * and calls it through ctypes. The file needs no other code, and no more than 32 bits in a pointer.
@@ -48,7 +48,12 @@ struct rows {
 #define LOADER(name, type)                                                                                             \
     static const intptr_t *name(const type *row, const intptr_t *run, intptr_t first, intptr_t count, double *value)   \
     {                                                                                                                  \
-        intptr_t done = 0;                                                                                             \
+        intptr_t done = 0, inside = first - run[0];                                                                    \
+        if (run[2] - inside >= CHUNK && count == CHUNK) { /* a loop whose length the compiler knows */                 \
+            for (int j = 0; j < CHUNK; j++)                                                                            \
+                value[j] = (double)row[run[1] + inside + j];                                                           \
+            return run + (run[2] - inside == CHUNK ? 3 : 0);                                                           \
+        }                                                                                                              \
         while (done < count) {                                                                                         \
             intptr_t skip = first + done - run[0], left = run[2] - skip;                                               \
             intptr_t take = left < count - done ? left : count - done;                                                 \

@@ -1,4 +1,4 @@
-"""A C file as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
+"""C files as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -18,12 +19,18 @@ from pathlib import Path
 from .atomic import atomic_write
 from .cache import cache_folder
 
-# Each operation of floats is rounded on its own. Nobody looks at the flags of their exceptions, which would keep a
-# compiler from vector instructions.
-FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-fno-trapping-math")
+# Each operation of floats is rounded on its own, and signed integers wrap. Nobody looks at the flags of floats'
+# exceptions, which would keep a compiler from vector instructions.
+FLAGS = ("-std=gnu99", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-fwrapv")
 LIBRARY_FLAGS = ("-fPIC", "-shared")
-# Of machines whose vector instructions are an option: their name in /proc/cpuinfo, and the flag.
-VECTORS = {"x86_64": ("avx2", "-mavx2"), "armv7l": ("neon", "-mfpu=neon")}
+# Of machines whose vector instructions are an option, the best first: their names in /proc/cpuinfo, and the flags.
+VECTORS: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "x86_64": [
+        (("avx512f", "avx512bw", "avx512dq", "avx512vl"), ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")),
+        (("avx2",), ("-mavx2",)),
+    ],
+    "armv7l": [(("neon",), ("-mfpu=neon",))],
+}
 CPU_INFO = Path("/proc/cpuinfo")
 TIMEOUT = 300  # seconds
 
@@ -35,16 +42,16 @@ class LibraryError(Exception):
     """A library cannot be built or loaded. The message is the reason, in one line."""
 
 
-def load_library(c_file: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
-    """Build a C file, unless the cache folder has the library, and load it.
+def load_library(sources: Sequence[Path], constants: Mapping[str, str]) -> ctypes.CDLL:
+    """Build C files, unless the cache folder has the library, and load it.
 
     The name of the library holds a digest of the source, the command, the version of the compiler and the kind of
     machine. Its last bytes are the digest of the others, because loading a damaged library can end the process.
 
     Parameters
     ----------
-    c_file : Path
-        C99.
+    sources : sequence of Path
+        C99, as one file in this order. The library has the name of the last.
     constants : dict of str
         Values of macros.
 
@@ -58,19 +65,25 @@ def load_library(c_file: Path, constants: Mapping[str, str]) -> ctypes.CDLL:
     LibraryError
         There is no compiler, it fails, or the library cannot be written or loaded.
     """
-    compiler = shlex.split(os.environ.get("CC") or "cc")
+    compiler = _compiler()
     options = [*FLAGS, *LIBRARY_FLAGS, *cpu_flags(), *definitions(constants)]
     try:
-        code = c_file.read_bytes()
+        code = b"".join(path.read_bytes() for path in sources)
         described = [code.decode(), *compiler, *options, _output([*compiler, "--version"]), platform.machine()]
         digest = hashlib.sha256("\0".join(described).encode()).hexdigest()
-        path = cache_folder() / "native" / f"{c_file.stem}-{digest[:20]}.so"
+        path = cache_folder() / "native" / f"{sources[-1].stem}-{digest[:20]}.so"
         with _lock:
             if not _is_intact(path):
                 _build(code, [*compiler, *options], path)
             return ctypes.CDLL(str(path))
     except OSError as error:
         raise LibraryError(f"{error}") from error
+
+
+def missing_compiler() -> str:
+    """Return why no library can be built on this machine, or ""; the compiler is looked for and not called."""
+    name = _compiler()[0]
+    return "" if shutil.which(name) else _no_compiler(name)
 
 
 def definitions(constants: Mapping[str, str]) -> list[str]:
@@ -80,12 +93,21 @@ def definitions(constants: Mapping[str, str]) -> list[str]:
 
 def cpu_flags() -> list[str]:
     """Return the options for the vector instructions of this processor."""
-    name, flag = VECTORS.get(platform.machine(), ("", ""))
+    choices = VECTORS.get(platform.machine(), [])
     try:
         match = re.search(r"^(?:flags|Features)\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
     except OSError:
         return []
-    return [flag] if match and name in match[1].split() else []
+    found = set(match[1].split()) if match else set()
+    return next((list(flags) for names, flags in choices if found.issuperset(names)), [])
+
+
+def _compiler() -> list[str]:
+    return shlex.split(os.environ.get("CC") or "cc")
+
+
+def _no_compiler(name: str) -> str:
+    return f"there is no C compiler {name}: install one, or set CC"
 
 
 def _is_intact(path: Path) -> bool:
@@ -122,7 +144,7 @@ def _output(command: Sequence[str]) -> str:
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
     except FileNotFoundError:
-        raise LibraryError(f"there is no C compiler {name}: install one, or set CC") from None
+        raise LibraryError(_no_compiler(name)) from None
     except subprocess.TimeoutExpired:
         raise LibraryError(f"the C compiler {name} ran longer than {TIMEOUT} seconds") from None
     if done.returncode:

@@ -17,7 +17,8 @@ from bitlane.contract.prng import INDEX_STEP, SEED_BITS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
-from bitlane.quantization.encode import RowsInRegion, encode_base, encode_draws, machine_kernels
+from bitlane.quantization.c_kernels import c_kernels
+from bitlane.quantization.encode import RowsInRegion, encode_base, encode_draws
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Matrix, Scaling
@@ -25,13 +26,13 @@ from bitlane.quantization.source import VALUE_TYPES, holds_scales, pack_source
 from bitlane.support.rng import seed_word
 
 ENCODE_VALUES = 1 << 15  # values that numpy encodes at a time: what a cache holds
-SMALL = 1 << 18  # values of a table that numpy encodes, so that numba is not imported and nothing is compiled
+SMALL = 1 << 18  # values of a table that numpy encodes, so that nothing is built
 
 
 class SampleEncoder:
-    """Encodes rows of a data set as words: large ones by numba, without it in C, and without a compiler in numpy.
+    """Encodes rows of a data set as words: large tables in C, small ones, and all without a compiler, in numpy.
 
-    All give the same bits.
+    Both give the same bits.
 
     The draws of a row depend on the seed, the set and the number of the row. So they do not depend on the launches and
     the order in which rows are encoded.
@@ -84,7 +85,7 @@ class SampleEncoder:
         self._threads = threads
         self._first_row = first_row
         self._mapped = position_map(scaling, precision)
-        self.kernels = machine_kernels() if levels is None and X.size >= SMALL else None
+        self.kernels = c_kernels() if levels is None and X.size >= SMALL else None
 
     def base(self, geometry: Geometry, first: int, number: int = 0) -> Words:
         """Return the base region of this geometry, with the rows from `first` on, of draw set `number`.

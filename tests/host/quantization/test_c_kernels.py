@@ -1,6 +1,6 @@
 """The kernels in C: numpy's bits here and on 32-bit Arm, and numpy itself if they cannot be built.
 
-`tests/host/training/test_samples.py` compares 300 random tables in numpy, numba and C.
+`tests/host/training/test_samples.py` compares 300 random tables in numpy and C.
 """
 
 from __future__ import annotations
@@ -105,7 +105,6 @@ TROUBLES = (trouble_no_compiler, trouble_broken_compiler, trouble_folder, troubl
 @compiles
 @pytest.mark.parametrize("trouble", TROUBLES, ids=[each.__name__.removeprefix("trouble_") for each in TROUBLES])
 def test_without_kernels_numpy_encodes_and_one_line_says_why(seed, monkeypatch, tmp_path, caplog, trouble):
-    monkeypatch.setattr("bitlane.quantization.encode.numba", lambda: None)
     reason = trouble(monkeypatch, tmp_path)
     rng = np.random.default_rng(seed)
     X, y = rng.integers(0, 256, (SMALL // 256, 256)).astype(np.uint8), np.zeros((SMALL // 256, 1))

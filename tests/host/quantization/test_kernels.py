@@ -1,19 +1,45 @@
-"""The compiled loops of one row equal the textbook before a draw hides their last bits."""
+"""The loops of a chunk in C equal the textbook before a draw hides their last bits."""
 
 from __future__ import annotations
+
+import ctypes
 
 import numpy as np
 import pytest
 from tests.helpers import encode_textbook as textbook
+from tests.helpers.compilers import has_compiler
+from tests.helpers.places import ROOT
 
 from bitlane.contract.draws import draw_words, feature_offsets
 from bitlane.contract.precision import Precision
+from bitlane.quantization.c_kernels import CONSTANTS, SOURCE
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.scaling import fit_scaling
+from bitlane.support.c_library import load_library
 
-pytest.importorskip("numba")
+if not has_compiler():
+    pytest.skip("this machine has no C compiler", allow_module_level=True)
 
-from bitlane.quantization import kernels
+CHUNK = 32
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_double
+TYPES = {
+    "positions": [POINTER, POINTER, NUMBER, POINTER],
+    "codes": [NUMBER, *[POINTER] * 4],
+    "words": [ctypes.c_uint32, *[POINTER] * 3],
+}
+
+
+def call(name: str, count: int, *arguments: float | np.ndarray) -> None:
+    """Call a loop of the library for arrays of `count` elements."""
+    library = load_library([SOURCE, ROOT / "tests" / "helpers" / "kernels_parts.c"], CONSTANTS)
+    function = library[f"test_{name}"]
+    function.argtypes, function.restype = [ctypes.c_ssize_t, *TYPES[name]], None  # type: ignore[attr-defined]
+    function(count, *(each.ctypes.data if isinstance(each, np.ndarray) else each for each in arguments))
+
+
+def in_chunks(values: np.ndarray) -> np.ndarray:
+    """Values and zeros that fill the last chunk."""
+    return np.pad(values, (0, -len(values) % CHUNK))
 
 
 def places(rng, base_bits, count=400):
@@ -33,27 +59,25 @@ def test_positions(seed, dtype):
     for bits in (2, 4, 18, 30):
         scaling = fit_scaling(X, np.zeros((50, 1)), margins=True, intercept_value=1.0)
         mapped = position_map(scaling, Precision(bits))
-        firsts = np.arange(len(mapped.columns))
-        runs = np.column_stack([firsts, mapped.columns, np.ones_like(firsts)])
-        found = np.empty(len(firsts))
+        multipliers, offsets = in_chunks(mapped.multipliers), in_chunks(mapped.offsets)
         for row in X:
-            kernels._positions(row, mapped, runs, found)
+            found = in_chunks(row[mapped.columns].astype(np.float64))
+            call("positions", len(found), multipliers, offsets, 2.0 ** (bits - 2 + 20), found)
             expected = [
                 textbook.position(float(row[column]), scaling.center[column], scaling.scale[column], bits - 2)
                 for column in scaling.active
             ]
-            assert found.tolist() == [*expected, 2.0 ** (bits - 2 + 20)]
-            assert np.array_equal(mapped.positions(row[None])[0], found)
+            assert found[: len(mapped.columns)].tolist() == [*expected, 2.0 ** (bits - 2 + 20)]
+            assert np.array_equal(mapped.positions(row[None])[0], found[: len(mapped.columns)])
 
 
 @pytest.mark.parametrize("base_bits", [0, 2, 16, 30])
 def test_codes_and_thresholds(seed, base_bits):
     rng = np.random.default_rng(seed)
-    positions, last = places(rng, base_bits), 2.0**base_bits - 1
+    positions, last = in_chunks(places(rng, base_bits)), 2.0**base_bits - 1
     codes = np.empty(len(positions), np.uint32)
-    low, full = np.empty(len(positions), np.uint16), np.empty(len(positions), np.uint8)
-    kernels._intervals(positions, last, codes)
-    kernels._thresholds(positions, last, low, full)
+    low, full = np.empty(len(positions), np.uint16), np.empty(len(positions), np.uint16)
+    call("codes", len(positions), last, positions, codes, low, full)
     thresholds = low + (full.astype(np.int64) << 16)
     for place, code, threshold in zip(positions.astype(np.int64).tolist(), codes.tolist(), thresholds, strict=True):
         assert code == textbook.base_and_draws(place, base_bits, None, False)[0]
@@ -65,7 +89,8 @@ def test_codes_and_thresholds(seed, base_bits):
 
 def test_words(seed):
     of_rows = np.random.default_rng(seed).integers(1 << 32, size=20, dtype=np.uint32)
-    high, low = np.empty(90, np.uint16), np.empty(90, np.uint16)
-    for word, expected in zip(of_rows, draw_words(of_rows, 90), strict=True):
-        kernels._words(word, feature_offsets(90), high, low)
+    offsets = feature_offsets(96)
+    high, low = np.empty(96, np.uint16), np.empty(96, np.uint16)
+    for word, expected in zip(of_rows, draw_words(of_rows, 96), strict=True):
+        call("words", 96, int(word), offsets, high, low)
         assert np.array_equal(high.astype(np.uint32) << 16 | low, expected)

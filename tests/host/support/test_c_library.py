@@ -14,6 +14,7 @@ from tests.helpers.compilers import has_compiler, script_compiler
 from bitlane.support import c_library
 from bitlane.support.c_library import LibraryError, cpu_flags, definitions, load_library
 
+AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="this machine has no C compiler")
 
 
@@ -32,7 +33,7 @@ def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def number(source: Path, value: int = 5) -> int:
-    found: int = load_library(source, {"NUMBER": str(value)}).number()
+    found: int = load_library([source], {"NUMBER": str(value)}).number()
     return found
 
 
@@ -55,7 +56,7 @@ def test_a_library_that_is_there_is_not_built(
 def test_processes_at_once_get_the_whole_library(source: Path, built: Path) -> None:
     program = (
         "import sys, pathlib; from bitlane.support.c_library import load_library; sys.stdin.read()\n"
-        f"print(load_library(pathlib.Path({str(source)!r}), {{'NUMBER': '5'}}).number())"
+        f"print(load_library([pathlib.Path({str(source)!r})], {{'NUMBER': '5'}}).number())"
     )
     processes = [
         subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -73,7 +74,7 @@ def test_processes_at_once_get_the_whole_library(source: Path, built: Path) -> N
 def test_a_damaged_library_is_built_again(
     source: Path, built: Path, caplog: pytest.LogCaptureFixture, damage: str, seed: int
 ) -> None:
-    load_library(source, {"NUMBER": str(seed)})
+    load_library([source], {"NUMBER": str(seed)})
     (path,) = built.iterdir()
     whole = path.read_bytes()
     path.unlink()  # the old file stays as it is for this process, which has loaded it
@@ -81,7 +82,7 @@ def test_a_damaged_library_is_built_again(
     changed = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
     path.write_bytes({"short": whole[: len(whole) // 2], "changed": changed, "empty": b""}[damage])
     for _ in range(2):
-        load_library(source, {"NUMBER": str(seed)})
+        load_library([source], {"NUMBER": str(seed)})
     assert [record.getMessage() for record in caplog.records] == [f"note: {path} is damaged; rebuilding it"]
 
 
@@ -132,6 +133,8 @@ def test_a_full_folder_keeps_no_part(source: Path, built: Path, monkeypatch: pyt
     [
         ("x86_64", "processor\t: 0\nflags\t\t: fpu sse2 avx avx2 fma\n", ["-mavx2"]),
         ("x86_64", "processor\t: 0\nflags\t\t: fpu sse2 avx\n", []),
+        ("x86_64", f"flags\t\t: avx2 {' '.join(AVX512)}\n", [f"-m{each}" for each in AVX512]),
+        ("x86_64", f"flags\t\t: avx2 {' '.join(AVX512[1:])}\n", ["-mavx2"]),
         ("armv7l", "model name\t: ARMv7 Processor rev 0\nFeatures\t: half thumb neon vfpv3 \n", ["-mfpu=neon"]),
         ("armv7l", "processor\t: 0\nflags\t\t: fpu sse2 avx avx2 fma\n", []),  # an emulator shows the host's
         ("aarch64", "Features\t: fp asimd\n", []),

@@ -15,9 +15,7 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import unpack_base, unpack_draws
 from bitlane.contract.precision import Precision
 from bitlane.quantization.c_kernels import Kernels, c_kernels
-from bitlane.quantization.encode import numba_kernels
 from bitlane.quantization.scaling import fit_scaling
-from bitlane.support.jit import numba
 from bitlane.training.samples import SampleEncoder
 
 ENCODE = """
@@ -33,11 +31,11 @@ print(encoder.draws(Geometry.of(Precision(4), 5, 12, 3), 0, [0])[0].tolist())
 
 
 @pytest.fixture
-def machine_code():
-    """The kernels that this machine has, by name."""
-    found = {} if numba() is None else {"numba": numba_kernels()}
-    if (in_c := c_kernels()) is not None:
-        found["C"] = in_c
+def in_c():
+    """The kernels in C."""
+    found = c_kernels()
+    if found is None:
+        pytest.skip("this machine has no C compiler")
     return found
 
 
@@ -63,39 +61,33 @@ def test_numpy_gives_the_bits_of_the_textbook(seed):
         assert np.stack([codes, draws], axis=2).tolist() == np.array(expected).tolist()
 
 
-def test_machine_code_gives_the_bits_of_numpy(seed, monkeypatch, machine_code):
-    if not machine_code:
-        pytest.skip("neither numba nor a C compiler")
+def test_machine_code_gives_the_bits_of_numpy(seed, monkeypatch, in_c):
     rng = np.random.default_rng(seed)
     for _ in range(300):
         case = Case(rng)
         monkeypatch.setattr("bitlane.training.samples.ENCODE_VALUES", int(rng.integers(1, 4000)))
         expected = case.words(None)
-        for name, kernels in machine_code.items():
-            monkeypatch.setattr("bitlane.quantization.encode.PIECE", int(rng.integers(1, 4000)))
-            found = case.words(kernels, threads=int(rng.integers(1, 3)))
-            assert found == expected, (name, case.precision, case.geometry, case.X.dtype)
+        monkeypatch.setattr("bitlane.quantization.encode.PIECE", int(rng.integers(1, 4000)))
+        found = case.words(in_c, threads=int(rng.integers(1, 3)))
+        assert found == expected, (case.precision, case.geometry, case.X.dtype)
 
 
-def test_a_table_on_disk_is_read_where_it_is(seed, tmp_path, machine_code):
+def test_a_table_on_disk_is_read_where_it_is(seed, tmp_path, in_c):
     case = Case(np.random.default_rng(seed))
     expected = case.words(None)
     np.save(tmp_path / "X.npy", case.X)
     case.X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    for kernels in (None, *machine_code.values()):
+    for kernels in (None, in_c):
         assert case.words(kernels) == expected
 
 
-def test_numba_comes_before_c_and_c_before_numpy(seed, monkeypatch):
+def test_c_comes_before_numpy(seed, monkeypatch):
     X, y = np.eye(3), np.ones((3, 1))
     encoder = partial(SampleEncoder, X, y, fit_scaling(X, y), Precision(4), seed)
     in_c = Kernels(print, print)
-    monkeypatch.setattr("bitlane.quantization.encode.c_kernels", lambda: in_c)
-    if numba() is not None:
-        assert encoder().kernels == numba_kernels()
-    monkeypatch.setattr("bitlane.quantization.encode.numba", lambda: None)
+    monkeypatch.setattr("bitlane.training.samples.c_kernels", lambda: in_c)
     assert encoder().kernels is in_c
-    monkeypatch.setattr("bitlane.quantization.encode.c_kernels", lambda: None)
+    monkeypatch.setattr("bitlane.training.samples.c_kernels", lambda: None)
     assert encoder().kernels is None
 
 

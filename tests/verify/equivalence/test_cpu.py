@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.machine import plan
+from bitlane.machine.library import run_epoch
+from bitlane.support import c_library
 from bitlane_verify.equivalence.random_jobs import CONFIGS, random_job
 from bitlane_verify.equivalence.rig import difference
 
@@ -38,8 +41,18 @@ def wrong_bits(job: Job, config: AcceleratorConfig, launches: int = 1) -> list[s
     return found
 
 
-@pytest.mark.parametrize("runs", [200, pytest.param(5000, marks=pytest.mark.slow)])
-def test_random_runs(seed: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=["best", "plain"])
+def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine's best vector instructions, and those of every machine of its kind."""
+    if request.param == "plain":
+        monkeypatch.setattr(c_library, "cpu_flags", lambda: [])
+    run_epoch.cache_clear()
+    yield
+    run_epoch.cache_clear()
+
+
+@pytest.mark.parametrize("runs", [100, pytest.param(2500, marks=pytest.mark.slow)])
+def test_random_runs(seed: int, runs: int, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """1 to 512 features, all digits, modes and builds, partial batches and beats, saturation, one or two launches.
 
     Batches have one tile or many.
@@ -55,7 +68,7 @@ def test_random_runs(seed: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("config", [LARGE, LARGE_TABLE], ids=["digits", "codebooks"])
-def test_long_rows(seed: int, config: AcceleratorConfig) -> None:
+def test_long_rows(seed: int, config: AcceleratorConfig, vectors: None) -> None:
     """Up to 16,384 features, of which a lane adds up only some before its sum is widened."""
     rng = np.random.default_rng(seed)
     for features in (2048, 2049, 16384):
