@@ -160,13 +160,19 @@ def _xxh64(data: Bytes, size: int) -> Any:
     return word ^ (word >> _u64(32))
 
 
+@inlined
+def _copy_prefix(prefix: Bytes, message: Bytes) -> None:
+    for byte in range(len(prefix)):  # assigning a slice takes four seconds to compile: its error needs strings
+        message[byte] = prefix[byte]
+
+
 @kernel
 def _hash_texts(prefix: Bytes, text: Bytes, offsets: NDArray[np.int64], keys: Keys) -> None:
     head, longest = len(prefix), 0
     for cell in range(len(keys)):
         longest = max(longest, offsets[cell + 1] - offsets[cell])
     message = np.empty(head + longest, np.uint8)
-    message[:head] = prefix
+    _copy_prefix(prefix, message)
     for cell in range(len(keys)):
         start, size = offsets[cell], offsets[cell + 1] - offsets[cell]
         for byte in range(size):
@@ -179,7 +185,7 @@ def _hash_integers(prefix: Bytes, words: Keys, signed: bool, keys: Keys) -> None
     head = len(prefix)
     message = np.empty(head + _DIGITS, np.uint8)
     digits = np.empty(_DIGITS, np.uint8)
-    message[:head] = prefix
+    _copy_prefix(prefix, message)
     for cell in range(len(keys)):
         word, size = words[cell], head
         if signed and word >> _u64(63):
