@@ -26,7 +26,7 @@ RELEASE_TO ?= dist
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly clean
+.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly newcomer clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,8 +118,8 @@ docs: $(DOCS)/installed ## build the documentation in build/docs; fails on warni
 links: $(DOCS)/installed ## check the external links of the documentation: needs the internet
 	$(DOCS)/bin/sphinx-build --quiet -d build/doctrees -b linkcheck docs build/links
 
-plots: $(STAMP) ## measure and draw the plots of "When to use what": needs BITLANE_DATA, half an hour
-	for plot in which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
+plots: $(STAMP) ## measure and draw the plots of the first page and of "When to use what": needs BITLANE_DATA, half an hour
+	for plot in thesis which_data bits sampling draws learning_rate; do $(BIN)/python docs/plots/$$plot.py || exit 1; done
 
 dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every supported one) with numpy only, and train
 	$(BIN)/python .ci/dist.py $(PYTHONS)
@@ -134,6 +134,9 @@ lowest: $(LOWEST)/installed ## tests with the lowest versions that pyproject.tom
 
 nightly: $(STAMP) ## figures of proofs, coverage, random runs and speed, MINUTES (10) each, into docs/history/DATE.json
 	$(BIN)/python .ci/nightly.py --minutes $(MINUTES)
+
+newcomer: $(STAMP) ## seconds and megabytes of the README's first successes, with an empty home
+	$(BIN)/python .ci/newcomer.py
 
 clean: ## remove the environment and everything made, but the cache of built simulators
 	rm -rf $(VENV) $(TORCH) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api docs/gallery build dist runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The scripts behind "When to use what": each writes its figure and its table, and the page shows both."""
+"""The scripts of the documentation's plots: each writes its figure and its table, and a page shows both."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import pytest
 from tests.helpers.places import ROOT
 
 FOLDER = ROOT / "docs" / "plots"
-PAGE = ROOT / "docs" / "guides" / "when-to-use-what.md"
+GUIDE = ROOT / "docs" / "guides" / "when-to-use-what.md"
+FIRST_PAGE = ROOT / "docs" / "index.md"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "common")
 
 
-def test_there_are_five() -> None:
-    assert NAMES == ["bits", "draws", "learning_rate", "sampling", "which_data"]
+def test_there_are_six() -> None:
+    assert NAMES == ["bits", "draws", "learning_rate", "sampling", "thesis", "which_data"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_shows_figure_and_table(name: str) -> None:
-    page = PAGE.read_text()
-    assert f"../plots/{name}.svg" in page and f"../plots/{name}.md" in page
+    page = (FIRST_PAGE if name == "thesis" else GUIDE).read_text()
+    assert f"plots/{name}.svg" in page and f"plots/{name}.md" in page
     table = (FOLDER / f"{name}.md").read_text()
     assert "Mean of seeds 0, 1, 2." in table and f"`docs/plots/{name}.py`" in table
     assert "<svg" in (FOLDER / f"{name}.svg").read_text()

@@ -43,7 +43,7 @@ def wrong_bits(job: Job, config: AcceleratorConfig, launches: int = 1) -> list[s
 
 @pytest.fixture(params=["best", "plain"])
 def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This machine's best vector instructions, and those of every machine of its kind."""
+    """The best vector instructions of this machine, then those of every machine of its kind."""
     if request.param == "plain":
         monkeypatch.setattr(c_library, "cpu_flags", lambda: [])
     run_epoch.cache_clear()
