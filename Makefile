@@ -16,7 +16,7 @@ BOARD ?= pynq-z2
 PAPER ?= zipml
 PYTHONS ?=
 PYTHON310 ?= python3.10
-EXTRAS := sim cli fast sparse metrics serve
+EXTRAS := sim cli datasets fast sparse metrics serve
 BOARD_TESTS := $(addprefix tests/host/,contract driver reference selftest estimators/test_sgd.py estimators/test_sgd_tables.py)
 EXTRAS_TESTS := $(addprefix tests/host/,data estimators/test_sgd_tables.py estimators/test_sklearn.py levels reporting \
     sparse/batches sparse/estimators sparse/parameters sparse/serving/test_messages.py sparse/serving/test_web.py)
@@ -153,7 +153,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so it is installed only where it is needed.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,datasets,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
 	@touch $@
 
@@ -177,7 +177,7 @@ $(LOWEST)/installed: pyproject.toml
 # The generator of the documentation and its forty packages are no business of the tests. It runs the examples.
 $(DOCS)/installed: pyproject.toml studies/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,cli,fast,sparse]'
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs,cli,datasets,fast,sparse]'
 	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./studies
 	@touch $@
 
@@ -189,5 +189,5 @@ $(STAMP): pyproject.toml studies/pyproject.toml verify/pyproject.toml constraint
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	    { echo "$(PYTHON) cannot make virtual environments (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cocotb,cli,fast,sparse,metrics,serve,ray,dev,dist]' -e ./verify -e ./studies
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cocotb,cli,datasets,fast,sparse,metrics,serve,ray,dev,dist]' -e ./verify -e ./studies
 	@touch $@

@@ -25,7 +25,7 @@ MAX_CELLS = 1 << 30  # 8 GiB of float64: more than a host that trains linear mod
 def read_libsvm(path: Path, options: TableOptions, _: OnBytes | None = None) -> Dataset:
     """Read a libsvm file. For a model, features that the file lacks at the end are 0."""
     _no_columns(path, options, "the first field of each line")
-    datasets = require_extra("sklearn.datasets", "reading libsvm files")
+    datasets = require_extra("sklearn.datasets", "reading libsvm files", "'bitlane[datasets]'")
     try:
         sparse, y = datasets.load_svmlight_file(str(path))
     except (ValueError, UnicodeDecodeError, EOFError, OSError) as error:

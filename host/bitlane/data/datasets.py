@@ -87,7 +87,9 @@ def _local(entry: DatasetEntry) -> Path | None:
 
 
 def _bundled(entry: DatasetEntry) -> Dataset:
-    loader = getattr(require_extra("sklearn.datasets", f"data set {entry.name!r}"), entry.bundled)
+    loader = getattr(
+        require_extra("sklearn.datasets", f"data set {entry.name!r}", "'bitlane[datasets]'"), entry.bundled
+    )
     bunch = loader()
     y = np.asarray(bunch.target, np.float64)
     names = tuple(str(name) for name in bunch.feature_names)
@@ -97,7 +99,7 @@ def _bundled(entry: DatasetEntry) -> Dataset:
 
 def _from_libsvm(paths: list[Path], entry: DatasetEntry) -> Dataset:
     """Return one file split 80/20, or two files as training and held-out rows."""
-    datasets = require_extra("sklearn.datasets", "reading libsvm files")
+    datasets = require_extra("sklearn.datasets", "reading libsvm files", "'bitlane[datasets]'")
     try:
         arrays = datasets.load_svmlight_files([str(path) for path in paths], n_features=entry.features)
     except ValueError as error:

@@ -69,8 +69,8 @@ def download(file: RemoteFile, folder: Path) -> Path:
     BitlaneError
         The folder cannot be written, or pooch is not installed.
     """
-    pooch = require_extra("pooch", "downloading data sets")
-    requests = require_extra("requests", "downloading data sets")
+    pooch = require_extra("pooch", "downloading data sets", "'bitlane[datasets]'")
+    requests = require_extra("requests", "downloading data sets", "'bitlane[datasets]'")
     downloader = pooch.HTTPDownloader(progressbar=_shows_progress(), timeout=_TIMEOUT, chunk_size=_BLOCK)
     if not (folder / file.name).exists():
         make_cache(folder, f"the download {file.name}")

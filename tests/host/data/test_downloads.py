@@ -143,5 +143,5 @@ def test_downloads_are_logged_and_cache_hits_are_not(
 
 def test_without_pooch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(BitlaneError, match=r"downloading data sets needs pooch: pip install 'bitlane\[cli\]'"):
+    with pytest.raises(BitlaneError, match=r"downloading data sets needs pooch: pip install 'bitlane\[datasets\]'"):
         download(RemoteFile("http://127.0.0.1/f", "0" * 64), tmp_path)
