@@ -76,7 +76,7 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([command, "t.csv", "--target", "y", *QUICK]) == 0
         notes = capsys.readouterr().err.splitlines()
         assert all(note.startswith("bitlane: note: ") for note in notes)
-        assert sum("batch_size=16 exceeds the 10 rows" in note for note in notes) == 1
+        assert sum("--batch-size 16 exceeds the 10 rows" in note for note in notes) == 1
         assert sum("constant" in note for note in notes) == 1
 
 

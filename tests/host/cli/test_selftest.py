@@ -123,9 +123,9 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_test(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--level-slots", "3"], "level_slots=3 must be 0 or a power of two of at least 16"),
-        (["--outputs", "16"], "outputs=16 must be 1 to 15"),
-        (["--device", "nothing"], "device='nothing' is unknown: choose one of "),
+        (["--level-slots", "3"], "--level-slots 3 must be 0 or a power of two of at least 16"),
+        (["--outputs", "16"], "--outputs 16 must be 1 to 15"),
+        (["--device", "nothing"], "--device nothing is unknown: choose one of "),
     ],
 )
 def test_a_device_that_cannot_be_opened_is_one_line(

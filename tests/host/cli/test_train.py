@@ -222,7 +222,7 @@ def test_trainings_that_cannot_be_resumed(
     assert "--class-weight: a resumed" in refused("--class-weight", "balanced")
     assert "--target: a resumed" in refused("--target", "price")
     assert "--impute: a resumed" in refused("--impute")
-    assert "epochs=2: the checkpoint already has 2" in refused(epochs=2)
+    assert "--epochs 2: the checkpoint already has 2" in refused(epochs=2)
     assert "no run folder nothing" in refused(resume="nothing")
     assert "holds a comparison, which cannot be resumed" in refused(resume="compared")
     assert "no checkpoint lost/checkpoint.npz" in refused(resume="lost")

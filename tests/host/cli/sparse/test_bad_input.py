@@ -136,7 +136,7 @@ def test_a_disk_that_fills_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, caps
 def test_bad_models(trains: Callable[..., str], fails: Fails) -> None:
     data = write("rows.libsvm", LIBSVM)
     for arguments in (["evaluate", "run", data], ["predict", "run", data, "--out", "p.csv"], ["inspect", "run"]):
-        assert "run contains no sparse model" in fails("sparse", *arguments)
+        assert "no folder run" in fails("sparse", *arguments)
     trains(data, "--out", "run")
     assert "must end with .csv or .parquet" in fails("sparse", "predict", "run", data, "--out", "p.txt")
     assert "existing folder" in fails("sparse", "predict", "run", data, "--out", "nowhere/p.csv")
