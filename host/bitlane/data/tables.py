@@ -15,10 +15,11 @@ from bitlane.errors import DataError
 from bitlane.support.text import near_names
 
 from . import array_files, frames
-from .dataset import Dataset, Floats, ModelColumns, TableOptions
+from .dataset import Dataset as Dataset
+from .dataset import Floats
+from .dataset import ModelColumns as ModelColumns
+from .dataset import TableOptions as TableOptions
 from .frames import OnBytes
-
-__all__ = ["Dataset", "ModelColumns", "TableOptions", "read_dataset", "read_table"]
 
 _READERS: dict[str, Callable[[Path, TableOptions, OnBytes | None], Dataset]] = {
     ".csv": frames.read_csv,
