@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
+from bitlane.overlays import this_board
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
@@ -53,12 +54,14 @@ def _names() -> list[str]:
 
 
 def _open_best(config: AcceleratorConfig) -> Device:
-    """Open the fastest device of this machine."""
+    """Open the board that this program runs on; on another machine its fastest device."""
     reasons = []
     for name in ("pynq", "cpu"):
         try:
             return _BUILT_IN[name](config)
         except DeviceError as error:
+            if this_board() is not None:
+                raise DeviceError(f"{error}. To train without the board's logic, choose device='emulator'") from error
             reasons.append(str(error))
     missing = "; ".join(reasons)
     warn_user(f"using the emulator, which gives the same results: {missing}")
@@ -107,8 +110,8 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
         - ``"cpu"``: the bits of the reference in machine code (a C compiler builds it once);
         - ``"emulator"``: the numpy reference;
         - ``"rtl"``: the simulated hardware (extra ``sim`` and a C++ compiler);
-        - ``"auto"``: ``"pynq"`` if this machine is a board, otherwise ``"cpu"``; without a C compiler
-          ``"emulator"`` and a warning;
+        - ``"auto"``: ``"pynq"`` if this machine is a board, which raises if the board cannot be used; otherwise
+          ``"cpu"``; without a C compiler ``"emulator"`` and a warning;
         - ``"pynq"``: the PYNQ board that this program runs on;
         - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network.
     config : AcceleratorConfig, optional

@@ -24,7 +24,8 @@ FOLDER = Path(__file__).parent
 VARIABLE = "BITLANE_OVERLAYS"
 # Boards without an overlay in the package, by their names in pynq, and how to make one.
 RECIPES = {name: f"Vivado recipe bitstreams/{name.lower()}, untested" for name in ("ZCU104", "KV260")}
-BOARD_NAME = Path("/proc/device-tree/chosen/pynq_board")  # where a PYNQ image has the name of its board
+# Where a system with pynq has the name of its board: the device tree of an image, and the file in which XRT looks.
+NAME_FILES = (Path("/proc/device-tree/chosen/pynq_board"), Path("/etc/xocl.txt"))
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def no_overlay(board: str) -> str:
 
 def this_board() -> str | None:
     """Return the name in pynq of the board that this program runs on; None on other machines."""
-    return BOARD_NAME.read_bytes().rstrip(b"\0").decode() if BOARD_NAME.is_file() else None
+    names = (file.read_bytes().rstrip(b"\0\n").decode() for file in NAME_FILES if file.is_file())
+    return next((name for name in names if name not in ("", "Unknown")), None)
 
 
 def _unpack(overlay: Overlay) -> Path:

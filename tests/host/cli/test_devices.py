@@ -15,7 +15,7 @@ from bitlane.cli import devices
 def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file with the name of the board, which no machine has at first."""
     name = tmp_path / "pynq_board"
-    monkeypatch.setattr(overlays, "BOARD_NAME", name)
+    monkeypatch.setattr(overlays, "NAME_FILES", (name,))
     monkeypatch.delenv(overlays.VARIABLE, raising=False)
     return name
 

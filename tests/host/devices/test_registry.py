@@ -84,13 +84,6 @@ def test_unknown_device_names_are_refused(name):
         open_device(name)
 
 
-@pytest.mark.parametrize("name", ["pynq", "pynq://board.local"])
-def test_boards_need_pynq(name, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynq", None)
-    with pytest.raises(DeviceError, match=r"boards need pynq: pip install 'bitlane\[pynq-z7\]' \(PYNQ-Z1"):
-        open_device(name)
-
-
 def test_a_missing_simulator_names_its_extra(no_simulator):
     with pytest.raises(DeviceError, match=r"pip install 'bitlane\[sim\]'"):
         open_device("rtl")
@@ -101,6 +94,22 @@ def test_auto_is_the_board_that_runs_the_program(monkeypatch):
     assert open_device("auto") == ("pynq", AcceleratorConfig())
 
 
+@pytest.mark.parametrize("numba", [True, False])
+def test_auto_on_a_board_is_the_board_or_an_error(monkeypatch, recwarn, numba):
+    """It never trains on another device than the reader believes."""
+    monkeypatch.setattr(registry, "this_board", lambda: "Board-Y")
+    monkeypatch.setattr(registry, "numba", lambda: numba or None)
+
+    def no_board(config):
+        raise DeviceError("the board's reason")
+
+    monkeypatch.setitem(registry._BUILT_IN, "pynq", no_board)
+    message = r"^the board's reason\. To train without the board's logic, choose device='emulator'$"
+    with pytest.raises(DeviceError, match=message):
+        open_device("auto")
+    assert not recwarn
+
+
 def test_auto_is_the_cpu_elsewhere(monkeypatch, recwarn):
     monkeypatch.setitem(sys.modules, "pynq", None)
     assert open_device("auto").name == "cpu"
@@ -109,7 +118,7 @@ def test_auto_is_the_cpu_elsewhere(monkeypatch, recwarn):
 
 def test_auto_is_the_emulator_without_a_compiler(monkeypatch, no_compiler):
     monkeypatch.setitem(sys.modules, "pynq", None)
-    with pytest.warns(UserWarning, match=r"using the emulator.*boards need pynq.*there is no C compiler"):
+    with pytest.warns(UserWarning, match=r"using the emulator.*not a PYNQ board.*there is no C compiler"):
         assert open_device("auto").name == "emulator"
 
 

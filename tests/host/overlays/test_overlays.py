@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BITLANE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("BITLANE_OVERLAYS", raising=False)
     monkeypatch.setattr(overlays, "FOLDER", tmp_path)
-    monkeypatch.setattr(overlays, "BOARD_NAME", tmp_path / "no such file")
+    monkeypatch.setattr(overlays, "NAME_FILES", (tmp_path / "no such file",))
     bring(tmp_path, b"bits")
     return tmp_path
 
@@ -79,10 +79,32 @@ def test_where_pynq_looks(folder: Path) -> None:
 def test_a_board_unpacks_its_own_files(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = tmp_path / "pynq_board"
     name.write_bytes(b"Board-Y\0")
-    monkeypatch.setattr(overlays, "BOARD_NAME", name)
+    monkeypatch.setattr(overlays, "NAME_FILES", (name,))
     assert overlays.this_board() == "Board-Y"
     place = overlays.unpack_for_pynq() / "bitlane.bit.d"
     assert sorted(file.name for file in place.iterdir()) == ["bitlane.Board-Y.bit", "bitlane.Board-Y.hwh"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "xrt", "board"),
+    [
+        (b"Board-Y\0", b"other\n", "Board-Y"),
+        (b"Unknown\0", b"Board-Z\n", "Board-Z"),
+        (None, b"Board-Z\n", "Board-Z"),
+        (b"Unknown\0", None, None),
+        (None, b"\n", None),
+    ],
+)
+def test_the_name_of_this_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: bytes | None, xrt: bytes | None, board: str | None
+) -> None:
+    """The device tree of a PYNQ image has it, or XRT's file."""
+    files = tmp_path / "pynq_board", tmp_path / "xocl.txt"
+    for file, content in zip(files, (tree, xrt), strict=True):
+        if content is not None:
+            file.write_bytes(content)
+    monkeypatch.setattr(overlays, "NAME_FILES", files)
+    assert overlays.this_board() == board
 
 
 def test_ones_own_bitstreams(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def test_memory_that_is_used_up(
     assert rtl is not None
     before = rtl.free_bytes
     most = rtl.allocate(before - 3 * 4096)
-    with pytest.raises(DeviceError, match=r"taking \d+ bytes of contiguous memory \(CMA\) failed"):
+    with pytest.raises(DeviceError, match=r"taking \d+ bytes of contiguous memory \(CMA\) failed: .+; .+cma=256M"):
         fit(device, seed, rows=2000)
     assert rtl.free_bytes == 3 * 4096
     most.free()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,14 @@ from bitlane.overlays import no_overlay, overlay_for, overlays, this_board
 from bitlane.support.optional import is_installed
 
 from ..protocol import Buffer
+from .diagnosis import XRT, check_root, no_device, no_pynq, not_a_board
 from .errors import wrap_errors
 
-INSTALL = "pip install 'bitlane[pynq-z7]' (PYNQ-Z1, PYNQ-Z2) or 'bitlane[pynq-zu]' (Zynq UltraScale+)"
-NO_BOARD = "this machine is not a PYNQ board; for a board on the network use device='pynq://HOST'"
+SAME_BUILD = "use a .bit and its .hwh from the same build"
+MORE_CMA = (
+    "end other programs and notebooks that use the board, or reserve more memory for buffers with the kernel's boot "
+    "argument cma=, such as cma=256M"
+)
 CONTROL = REGISTERS["control"].offset
 SPARE_BYTES = 8 << 20  # of the memory for buffers that is left to other programs
 DEFAULT_CAPACITY = 96 << 20  # if the free memory is unknown: PYNQ reserves 128 MiB
@@ -101,7 +106,7 @@ class BoardDevice:
     def allocate(self, nbytes: int) -> BoardBuffer:
         """Return a buffer of at least `nbytes` bytes, in complete words. Raise DeviceError if there is no room."""
         self._flush_deferred()
-        with self._wrap_errors(f"taking {nbytes} bytes of contiguous memory (CMA)"):
+        with self._wrap_errors(f"taking {nbytes} bytes of contiguous memory (CMA)", MORE_CMA):
             return BoardBuffer(self, self._board.allocate((max(1, -(-nbytes // WORD_BYTES)),), np.dtype(np.uint64)))
 
     def give_back(self, memory: Any) -> None:
@@ -161,8 +166,8 @@ class BoardDevice:
         return buffer.memory
 
     @contextmanager
-    def _wrap_errors(self, doing: str) -> Iterator[None]:
-        with wrap_errors(self.name, doing):
+    def _wrap_errors(self, doing: str, remedy: str = "") -> Iterator[None]:
+        with wrap_errors(self.name, doing, remedy):
             yield
 
 
@@ -197,46 +202,76 @@ def open_board(address: str = "", bitfile: str | Path | None = None, capacity_by
         pynq is not installed, no board is found, the board does not answer, there is no overlay for it, or the overlay
         belongs to another board, another version or another build than its .hwh.
     """
-    try:
-        import pynq
-    except ImportError as error:
-        raise DeviceError(f"boards need pynq: {INSTALL} ({error})") from error
+    pynq = _imported(address)
+    board = _on_the_network(address) if address else _active(pynq)
     from .earlier_run import end_earlier_run
     from .memory_ports import set_width
 
-    if address:
-        from .remote import connect
-
-        board = connect(address)
-    else:
-        board = _active(pynq)
     path = Path(bitfile) if bitfile is not None else overlay_for(board.name)
-    for file in (path, path.with_suffix(".hwh")):
-        if not file.is_file():
-            raise DeviceError(f"{file} is missing: a bitstream is a .bit and a .hwh of the same name")
-    with wrap_errors(f"pynq ({board.name})", f"loading {path.name}"):
+    _check_files(path)
+    name = f"pynq ({board.name})"
+    with wrap_errors(name, f"reading {path.stem}.hwh", SAME_BUILD):
         overlay = pynq.Overlay(str(path.resolve()), device=board, download=False)
-        name = _accelerator(overlay.ip_dict, path, board)
+        ip_name = _accelerator(overlay.ip_dict, path, board)
+    with wrap_errors(name, f"loading {path.name}"):
         end_earlier_run(board)
         overlay.download()
         set_width(overlay.ip_dict[overlay.parser.ps_name]["parameters"], board)
-        return BoardDevice(getattr(overlay, name), capacity_bytes)
+        return BoardDevice(getattr(overlay, ip_name), capacity_bytes)
+
+
+def _imported(address: str) -> Any:
+    """Return pynq. An image has its own version, 3.0 or later, and none of the extras."""
+    with wrap_errors("pynq", "its import"):
+        try:
+            import pynq
+        except ImportError as error:
+            raise no_pynq(address, error) from error
+        return pynq
 
 
 def missing() -> str:
-    """Return why `open_board` cannot load an overlay on this machine, without importing pynq; or ""."""
-    if not is_installed("pynq"):
-        return f"boards need pynq: {INSTALL}"
+    """Return why `open_board` cannot load an overlay on this machine, or "", without importing pynq.
+
+    Raises
+    ------
+    DeviceError
+        The reason is that this program does not run as root.
+    """
     if (here := this_board()) is None:
-        return NO_BOARD
+        return str(not_a_board())
+    if not is_installed("pynq"):
+        return str(no_pynq("", ImportError("it is not installed")))
+    check_root()
+    if not os.environ.get(XRT):
+        return str(no_device())
     return "" if here in overlays() else no_overlay(here)
 
 
 def _active(pynq: Any) -> Any:
     with wrap_errors("pynq", "looking for a board"):
         if not pynq.Device.devices and not hasattr(pynq.Device, "_active_device"):
-            raise DeviceError(NO_BOARD)
+            raise no_device()
+        check_root()
         return pynq.Device.active_device
+
+
+def _on_the_network(address: str) -> Any:
+    with wrap_errors("pynq", "importing its client of boards on the network", "it needs pynq 3.1 or later"):
+        from .remote import connect
+    return connect(address)
+
+
+def _check_files(bit: Path) -> None:
+    """Raise DeviceError if a bitstream or its handoff is missing or damaged."""
+    handoff = bit.with_suffix(".hwh")
+    for file in (bit, handoff):
+        if not file.is_file():
+            raise DeviceError(f"{file} is missing: a bitstream is a .bit and a .hwh of the same name")
+    try:
+        ElementTree.parse(handoff)
+    except ElementTree.ParseError as error:
+        raise DeviceError(f"{handoff} is damaged ({error}): copy the .bit and its .hwh again") from error
 
 
 def _accelerator(blocks: dict[str, Any], path: Path, board: Any) -> str:

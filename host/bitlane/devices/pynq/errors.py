@@ -9,14 +9,14 @@ from bitlane.errors import DeviceError
 
 
 @contextmanager
-def wrap_errors(device: str, action: str) -> Iterator[None]:
-    """Raise any exception of the body as a DeviceError that names the device and the action."""
+def wrap_errors(device: str, action: str, remedy: str = "") -> Iterator[None]:
+    """Raise any exception of the body as a DeviceError that names the device, the action and the remedy."""
     try:
         yield
     except DeviceError:
         raise
     except Exception as error:
-        raise DeviceError(f"{device}: {action} failed: {_why(error)}") from error
+        raise DeviceError(f"{device}: {action} failed: {_why(error)}{remedy and '; '}{remedy}") from error
 
 
 def _why(error: Exception) -> str:

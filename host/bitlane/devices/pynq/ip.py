@@ -13,10 +13,10 @@ from bitlane.errors import DeviceError
 
 def check_board(parameters: dict[str, str], board: Any) -> None:
     """Raise DeviceError if the parameters of a hardware handoff belong to the overlay of another board."""
-    if parameters["BOARD"] != board.name:
+    overlay_board = parameters.get("BOARD", "an unknown board")
+    if overlay_board != board.name:
         raise DeviceError(
-            f"the overlay is for {parameters['BOARD']}, but this board is {board.name}: "
-            f"load the overlay for {board.name}"
+            f"the overlay is for {overlay_board}, but this board is {board.name}: load the overlay for {board.name}"
         )
 
 
