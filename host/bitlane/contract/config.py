@@ -21,6 +21,7 @@ from .layout import (
 )
 
 ROW_BUFFER_MARGIN = 64  # beats that may be in flight between the dot lanes and the gradient lanes
+LEAST_TABLE_ROW = 2  # words of the shortest row that table lanes read: base bits and draws of a chunk
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ class AcceleratorConfig:
             raise DataError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
         if self.max_features < 2 * CHUNK or self.max_features & self.max_features - 1:
             raise DataError(f"max_features={self.max_features} must be a power of two of at least {2 * CHUNK}")
-        if self.row_buffer_beats <= ROW_BUFFER_MARGIN:
-            raise DataError(f"row_buffer_beats={self.row_buffer_beats} must exceed {ROW_BUFFER_MARGIN}")
+        least = ROW_BUFFER_MARGIN + (LEAST_TABLE_ROW if self.level_slots else 1)
+        if self.row_buffer_beats < least:
+            raise DataError(
+                f"row_buffer_beats={self.row_buffer_beats} must be at least {least}, for a row of one chunk"
+            )
         if self.fifo_beats < 4 * BURST_BEATS:
             raise DataError(f"fifo_beats={self.fifo_beats} must be at least {4 * BURST_BEATS}")
         if not 32 <= self.address_bits <= 64:

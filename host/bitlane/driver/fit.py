@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from bitlane.contract.config import AcceleratorConfig
+from dataclasses import replace
+
+from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CHUNK, DEFAULT_LEVEL_SLOTS, DIGIT_BITS, WORD_BITS, level_slots
+from bitlane.contract.layout import (
+    CHUNK,
+    CODEBOOK_BITS,
+    DEFAULT_LEVEL_SLOTS,
+    DIGIT_BITS,
+    MAX_DIGITS,
+    WORD_BITS,
+    level_slots,
+)
 from bitlane.contract.settings import Settings
 from bitlane.errors import DataError
 
@@ -40,7 +50,7 @@ def check_fit(config: AcceleratorConfig, geometry: Geometry, staleness: int, nam
     if geometry.row_words > config.max_row_words:
         raise DataError(
             f"a row of {geometry.features} features takes {geometry.row_words} words, but {name} buffers "
-            f"{config.max_row_words}: lower bits to {config.max_row_words // geometry.chunks * DIGIT_BITS} or below"
+            f"{config.max_row_words}: {_shorter_row(geometry, config.max_row_words)}"
         )
     if geometry.level_slots > config.level_slots:
         most = config.level_slots // level_slots(geometry.base_bits) * CHUNK
@@ -75,6 +85,20 @@ def _check_port(config: AcceleratorConfig, geometry: Geometry, name: str) -> Non
             f"the data is packed for width={packed[0]} and outputs={packed[1]}, but {name} has width={config.width} "
             f"and outputs={config.outputs}: open a device with width={packed[0]} and outputs={packed[1]}"
         )
+
+
+def _shorter_row(geometry: Geometry, words: int) -> str:
+    """Return what makes a row of `words` words or fewer: fewer bits, or with the fewest bits fewer features."""
+    if geometry.codebook:
+        digits = [divmod(base_bits, DIGIT_BITS) for base_bits in CODEBOOK_BITS]
+        shapes = [replace(geometry, base_digits=whole, half_digit=bool(half)) for whole, half in digits]
+    else:
+        shapes = [replace(geometry, base_digits=digits - geometry.draws) for digits in range(1, MAX_DIGITS + 1)]
+    fitting = [shape.stored_bits for shape in shapes if shape.row_words <= words]
+    if fitting:
+        return f"lower bits to {fitting[-1]} or below"
+    least = shapes[0].row_words + ROW_BUFFER_MARGIN
+    return f"remove features, or build the hardware with row_buffer_beats={least} and bits={shapes[0].stored_bits}"
 
 
 def _check_lanes(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:

@@ -31,6 +31,13 @@ def test_errors_name_the_illegal_value(bad: dict[str, Any]) -> None:
         AcceleratorConfig(**bad)
 
 
+@pytest.mark.parametrize(("beats", "slots"), [(64, 0), (65, 16)])
+def test_a_row_buffer_holds_a_row(beats: int, slots: int) -> None:
+    with pytest.raises(ValueError, match=f"row_buffer_beats={beats} must be at least {beats + 1}, for a row of one"):
+        AcceleratorConfig(128, row_buffer_beats=beats, level_slots=slots)
+    AcceleratorConfig(128, row_buffer_beats=beats + 1, level_slots=slots)
+
+
 @pytest.mark.parametrize(
     "good",
     [
