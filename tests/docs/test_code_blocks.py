@@ -17,7 +17,7 @@ from tests.helpers.pages import BACKGROUND, CODE, MARKS, PAGES, ROOT, Block, blo
 MARKED = {
     "README.md": {"setup": 2},
     "docs/tutorial.md": {"setup": 1},
-    "docs/guides/board.md": {"board": 7, "setup": 4},
+    "docs/guides/board.md": {"board": 8, "setup": 4},
     "docs/guides/laptop.md": {"setup": 1},
     "docs/guides/simulate.md": {"setup": 2},
     "docs/guides/several-machines.md": {"setup": 1, "torch": 5},

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.encoding import ENCODER_BASE_BITS
+from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
 from bitlane.contract.state import ModelState
@@ -46,20 +46,23 @@ class DeviceEncoding:
 def device_encoding(config: AcceleratorConfig, plan: ExecutionPlan, encoder: SampleEncoder) -> DeviceEncoding | None:
     """Return how the encoder of a device makes the samples; None if the host has to encode them.
 
-    The host encodes for devices without an encoder, tables of other types, naive sampling, codebooks, more than 14 base
-    bits, scales that the encoder cannot hold, and data that does not fit the device together with its raw rows.
+    The host encodes tables of other types, scales that the encoder cannot hold, and what `encoding_that_fits` names.
+    """
+    if encoder.levels is not None or not encoder.device_can_encode(ENCODER_BASE_BITS):
+        return None
+    return encoding_that_fits(config, plan, value_type(encoder.dtype))
+
+
+def encoding_that_fits(config: AcceleratorConfig, plan: ExecutionPlan, raw_type: ValueType) -> DeviceEncoding | None:
+    """Return how the encoder of a build makes samples of raw values of this type; None if the host has to.
+
+    The host encodes for builds without an encoder, naive sampling, codebooks, more than 14 base bits, and data that
+    does not fit the device together with its raw rows.
     """
     geometry = plan.geometry
-    if (
-        not config.encoder
-        or not plan.shared_base
-        or geometry.base_bits > ENCODER_BASE_BITS
-        or encoder.levels is not None
-    ):
+    if not config.encoder or not plan.shared_base or geometry.codebook or geometry.base_bits > ENCODER_BASE_BITS:
         return None
-    if not encoder.device_can_encode(ENCODER_BASE_BITS):
-        return None
-    encoding = Encoding(geometry, value_type(encoder.dtype), True, [])
+    encoding = Encoding(geometry, raw_type, True, [])
     padding = PAGE * (1 + plan.draw_sets)  # draw regions are further apart
     left = plan.capacity - -(-encoding.source_words * WORD_BYTES // PAGE) * PAGE - padding
     smaller = replace(plan, capacity=max(left, 0))

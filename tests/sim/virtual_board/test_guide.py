@@ -66,6 +66,6 @@ def test_the_steps_of_the_guide(
             expected = re.escape(block.text.strip()).replace(r"\.\.\.", ".+")
             assert re.search(expected, printed), printed
             shown += 1
-    assert (steps, shown) == (4, 2)
+    assert (steps, shown) == (5, 3)
     assert (tmp_path / "report.txt").is_file() and (tmp_path / "bitlane" / "training.ipynb").is_file()
     assert board.live_buffers == 0

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import BitlaneError, DeviceError
+from bitlane.planning import area as area_record
 from bitlane.support.text import align_columns
 from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
@@ -34,21 +35,25 @@ from .bitstream.flow import synthesise as map_netlist
 from .bitstream.tools import find
 from .yosys import ADDRESS_BITS, MAP, SynthesisFigures, area, run_tool
 
+# Memories of the default size, so that `bitlane plan` can estimate other builds from these.
 CONFIGS = {
     "64 bits": AcceleratorConfig(address_bits=ADDRESS_BITS),
-    "64 bits, 2,048 features": AcceleratorConfig(max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS),
-    "64 bits, 2,048 features, tables": AcceleratorConfig(
-        max_features=2048, row_buffer_beats=1024, address_bits=ADDRESS_BITS, level_slots=1024
-    ),
-    "64 bits, 4 outputs": AcceleratorConfig(outputs=4, max_features=4096, address_bits=ADDRESS_BITS),
+    "64 bits, 2 outputs": AcceleratorConfig(outputs=2, address_bits=ADDRESS_BITS),
+    "64 bits, tables": AcceleratorConfig(level_slots=4096, address_bits=ADDRESS_BITS),
+    "64 bits, random rounding": AcceleratorConfig(random_rounding=True, address_bits=ADDRESS_BITS),
+    "64 bits, encoder of 1": AcceleratorConfig(encoder=1, address_bits=ADDRESS_BITS),
+    "64 bits, encoder of 4": AcceleratorConfig(encoder=4, address_bits=ADDRESS_BITS),
     "128 bits": AcceleratorConfig(width=128, address_bits=ADDRESS_BITS),
+    "128 bits, 2 outputs": AcceleratorConfig(width=128, outputs=2, address_bits=ADDRESS_BITS),
+    "128 bits, tables": AcceleratorConfig(width=128, level_slots=4096, address_bits=ADDRESS_BITS),
+    "128 bits, random rounding": AcceleratorConfig(width=128, random_rounding=True, address_bits=ADDRESS_BITS),
     "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
     "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
 }
-PLACED = ("64 bits", "64 bits, 2,048 features, tables")  # the configurations that are placed and routed
+PLACED = ("64 bits",)  # the configurations that are placed and routed
 SEED, GOAL_MHZ = 2, 150  # of the placer
 ROOT = Path(__file__).parents[3]
-RECORD = ROOT / "docs" / "synthesis.json"
+RECORD = area_record.RECORD  # `bitlane plan` estimates other builds from it
 RESULTS = ROOT / "docs" / "results.md"
 MARKS = ("<!-- synthesis -->", "<!-- /synthesis -->")
 HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz ECP5-85")
@@ -141,7 +146,14 @@ def renew(page: Path, rows: list[list[str]]) -> None:
 def _load(path: Path) -> dict[str, SynthesisFigures]:
     if not path.exists():
         return {}
-    return {name: SynthesisFigures(**figures) for name, figures in json.loads(path.read_text()).items()}
+    fields = SynthesisFigures.__dataclass_fields__
+    record = json.loads(path.read_text())
+    return {name: SynthesisFigures(**{key: build[key] for key in fields}) for name, build in record.items()}
+
+
+def _write(path: Path, figures: dict[str, SynthesisFigures]) -> None:
+    record = {name: {"configuration": asdict(CONFIGS[name]), **asdict(each)} for name, each in figures.items()}
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -167,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 except DeviceError as error:
                     print(f"{name}: not placed on the xc7z020: {error}", file=sys.stderr, flush=True)
         figures[name] = now
-        RECORD.write_text(json.dumps({key: asdict(value) for key, value in figures.items()}, indent=1) + "\n")
+        _write(RECORD, {name: figures[name] for name in CONFIGS if name in figures})
     figures = {name: figures[name] for name in CONFIGS if name in figures}
     rows = table(figures, before)
     print(align_columns(rows))

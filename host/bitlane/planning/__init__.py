@@ -1,0 +1,1 @@
+"""A training before it starts: its cycles, its buffers, and the area of a build, from sizes alone."""
