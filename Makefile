@@ -127,9 +127,10 @@ dist: $(STAMP) ## build sdist and wheel, install them for PYTHONS (every support
 release: $(STAMP) ## after `make dist lowest`, tag VERSION and build the distributions and notes into RELEASE_TO (dist); publishes nothing
 	@$(BIN)/python .ci/release.py "$(VERSION)" --to "$(RELEASE_TO)"
 
-lowest: $(LOWEST)/installed ## tests with the lowest versions that pyproject.toml allows: numpy alone as on a PYNQ-Z2, then the extras; Python 3.10
+lowest: $(LOWEST)/installed ## tests with the lowest versions that pyproject.toml allows: numpy alone and a simulated board as on a PYNQ-Z2, then the extras; Python 3.10
 	$(LOWEST)/board/bin/python -m bitlane.cli selftest --device emulator
 	$(LOWEST)/board/bin/pytest -m "not slow" -k "not takes_less_than" --hypothesis-profile quick $(BOARD_TESTS)
+	$(LOWEST)/pynq/bin/pytest -m "pynq and not slow"
 	$(LOWEST)/extras/bin/pytest -m "not slow" --hypothesis-profile quick $(EXTRAS_TESTS)
 
 nightly: $(STAMP) ## figures of proofs, coverage, random runs and speed, MINUTES (10) each, into docs/history/DATE.json
@@ -172,6 +173,10 @@ $(LOWEST)/installed: pyproject.toml
 	        -r $(LOWEST)/$$venv.txt pytest pytest-timeout hypothesis && \
 	    $(LOWEST)/$$venv/bin/pip install --quiet --disable-pip-version-check --no-deps -e . || exit 1; \
 	done
+	$(PYTHON310) -m venv $(LOWEST)/pynq
+	{ cat $(LOWEST)/constraints.txt; grep ^numpy== $(LOWEST)/board.txt; } > $(LOWEST)/pynq.txt
+	$(LOWEST)/pynq/bin/pip install --quiet --disable-pip-version-check -c $(LOWEST)/pynq.txt -e '.[sim,pynq-z7]' pytest pytest-timeout matplotlib
+	$(LOWEST)/pynq/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
 	@touch $@
 
 # The generator of the documentation and its forty packages are no business of the tests. It runs the examples.
