@@ -16,13 +16,11 @@ from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
 from bitlane.machine.engine import MachineEngine
 from bitlane.machine.library import run_epoch
-from bitlane.support.c_library import LibraryError, missing_compiler
+from bitlane.support.c_library import LibraryError
 
 from .configuration import Fault
 from .protocol import Buffer
 from .software import SoftwareBuffer, SoftwareDevice, SoftwareEngine
-
-NOT_BUILT = "device='cpu' cannot be built"
 
 
 class CpuDevice(SoftwareDevice):
@@ -49,16 +47,10 @@ class CpuDevice(SoftwareDevice):
         try:
             run_epoch()
         except LibraryError as error:
-            raise DeviceError(f"{NOT_BUILT}: {error}") from None
+            raise DeviceError(f"device='cpu' cannot be built: {error}") from None
         capacity = half_of_memory() if capacity_bytes is None else capacity_bytes
         super().__init__("cpu", config or AcceleratorConfig(), capacity)
         self._arrays: dict[int, Words] = {}
-
-    @staticmethod
-    def missing() -> str:
-        """Return what a build lacks on this machine, or ""; nothing is built. `bitlane devices` shows it."""
-        reason = missing_compiler()
-        return reason and f"{NOT_BUILT}: {reason}"
 
     def flush(self, buffer: Buffer) -> None:
         """Do nothing: the device reads the words of the host."""

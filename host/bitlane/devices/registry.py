@@ -12,6 +12,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
 from bitlane.overlays import this_board
+from bitlane.support.c_library import missing_compiler
 from bitlane.support.user_warnings import warn_user
 
 Opener = Callable[[AcceleratorConfig], Device]
@@ -190,10 +191,10 @@ def _missing(name: str) -> str:
     """
     if name == "emulator":
         return ""
+    if name == "cpu":
+        return missing_compiler()
     try:
-        if name == "cpu":
-            missing = import_module("bitlane.devices.cpu").CpuDevice.missing
-        elif name == "pynq":
+        if name == "pynq":
             missing = import_module("bitlane.devices.pynq.board").missing
         else:
             missing = getattr(_plugin(name), "missing", str)

@@ -51,7 +51,7 @@ def measure_cpu(geometry: Geometry, config: AcceleratorConfig, staleness: int = 
     Raises
     ------
     DeviceError
-        numba is not installed.
+        The machine has no C compiler.
     """
     words_of_row = geometry.row_words + geometry.outputs
     rows = min(geometry.rows, max(MOST_WORDS // words_of_row, geometry.batch))

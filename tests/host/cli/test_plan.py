@@ -83,13 +83,13 @@ def test_the_text_fits_80_columns(board: str, options: list[str], capsys: pytest
 
 
 def test_the_time_of_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Twice the epochs take twice the time; without numba nothing is measured, and the line says so."""
+    """Twice the epochs take twice the time; without a C compiler nothing is measured, and the line says so."""
     monkeypatch.setattr(plan, "measure_cpu", measure_cpu)
     few, many = (planned(capsys, *SIZE, "--epochs", epochs)["cpu"]["seconds"] for epochs in ("10", "1000"))
     assert 30 < many / few < 300
 
     def without(*_: object) -> CpuTime:
-        raise DeviceError("device='cpu' needs numba")
+        raise DeviceError("device='cpu' cannot be built")
 
     monkeypatch.setattr(plan, "measure_cpu", without)
     assert main(["plan", *SIZE]) == 0
@@ -110,10 +110,10 @@ def test_an_unknown_area_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["digits", "--rows", "10"], "digits has its own rows and features: omit --rows and --features"),
         ([*SIZE, "--board", "toaster"], "unknown board 'toaster': choose one of pynq-z2, pynq-z1"),
         ([*SIZE, "--clock", "0"], "0 is not a clock in MHz"),
-        ([*SIZE, "--bits", "7"], "bits=7 cannot be stored"),
+        ([*SIZE, "--bits", "7"], "--bits 7 cannot be stored"),
         ([*SIZE, "--level-slots", "64"], "has table lanes, which read codebooks only"),
-        (["--rows", "10", "--features", "20000"], "X has 20000 features, but the build holds 16384"),
-        ([*SIZE, "--encoder", "2"], "encoder=2 needs width=64"),
+        (["--rows", "10", "--features", "20000"], "the table has 20000 features, but the build holds 16384"),
+        ([*SIZE, "--encoder", "2"], "--encoder 2 needs --width 64"),
         (["--rows", "9", "--features", "10000", "--bits", "32"], "lower bits to 24 or below"),
     ],
 )

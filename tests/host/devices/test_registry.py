@@ -46,10 +46,10 @@ def no_compiler(monkeypatch, tmp_path):
 
 
 def test_the_cpu_needs_a_compiler(no_compiler):
-    reason = "device='cpu' cannot be built: there is no C compiler no-such-compiler: install one, or set CC"
+    reason = "there is no C compiler no-such-compiler: install one, or set CC"
     with pytest.raises(DeviceError) as caught:
         open_device("cpu")
-    assert str(caught.value) == reason
+    assert str(caught.value) == f"device='cpu' cannot be built: {reason}"
     found = {device.name: device for device in available_devices()}
     assert not found["cpu"].available and found["cpu"].reason == reason
 
@@ -94,11 +94,9 @@ def test_auto_is_the_board_that_runs_the_program(monkeypatch):
     assert open_device("auto") == ("pynq", AcceleratorConfig())
 
 
-@pytest.mark.parametrize("numba", [True, False])
-def test_auto_on_a_board_is_the_board_or_an_error(monkeypatch, recwarn, numba):
+def test_auto_on_a_board_is_the_board_or_an_error(monkeypatch, recwarn):
     """It never trains on another device than the reader believes."""
     monkeypatch.setattr(registry, "this_board", lambda: "Board-Y")
-    monkeypatch.setattr(registry, "numba", lambda: numba or None)
 
     def no_board(config):
         raise DeviceError("the board's reason")
@@ -174,12 +172,23 @@ def test_nothing_is_built_or_opened_to_list_devices(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("board", "reason"), [(None, "this machine is not a PYNQ board"), ("Pynq-Z2", ""), ("Ultra96", "no bitstream for")]
+    ("board", "user", "profile", "reason"),
+    [
+        (None, 0, "/usr", "this machine is not a PYNQ board"),
+        ("Pynq-Z2", 0, "/usr", ""),
+        ("Pynq-Z2", 1000, "/usr", "pynq needs root"),
+        ("Pynq-Z2", 0, "", "this shell has not read XRT's profile"),
+        ("Ultra96", 0, "/usr", "no bitstream for"),
+    ],
 )
-def test_a_board_is_found_without_pynq(board, reason, monkeypatch):
+def test_a_board_is_found_without_pynq(board, user, profile, reason, monkeypatch):
     from bitlane.devices.pynq import board as boards
+    from bitlane.devices.pynq import diagnosis
 
     monkeypatch.setattr(boards, "is_installed", lambda name: True)
-    monkeypatch.setattr(boards, "this_board", lambda: board)
+    for module in (boards, diagnosis):
+        monkeypatch.setattr(module, "this_board", lambda: board)
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setenv("XILINX_XRT", profile)
     found = {each.name: each for each in available_devices()}["pynq"]
     assert found.available == (reason == "") and reason in found.reason
