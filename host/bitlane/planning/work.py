@@ -179,7 +179,7 @@ def _encoding_cycles(how: DeviceEncoding | None, sets_at_a_time: int) -> int:
 
     @cache
     def cycles(writes_base: bool, sets: int) -> int:
-        return predict_encoding(geometry, value_type, writes_base, sets).least
+        return predict_encoding(geometry, value_type, writes_base, sets).least if writes_base or sets else 0
 
     total = 0
     for first in range(0, plan.epochs, plan.launch_epochs):

@@ -17,7 +17,7 @@ from bitlane.contract.state import ModelState
 from bitlane.driver.buffers import SampleBuffers
 from bitlane.driver.driver import Driver
 from bitlane.driver.encoding import Encoding, region_words
-from bitlane.driver.job import PAGE, JobResult
+from bitlane.driver.job import PAGE, Counters, JobResult
 from bitlane.driver.trace import OnEpoch
 from bitlane.quantization.source import value_type
 from bitlane.support.phases import PhaseClock
@@ -96,9 +96,11 @@ def run_encoded_launches(
         for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
             epochs = min(plan.launch_epochs, plan.epochs - first)
             sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs) * geometry.draws)]
-            with clock.during("encode"):
-                seeds = [encoder.draw_seed(number) for number in sets]
-                counters = driver.encode(replace(encoding, seeds=seeds), samples, source)
+            counters: list[Counters] = []
+            if encoding.writes_base or sets:  # later launches without draws read the samples of the first
+                with clock.during("encode"):
+                    seeds = [encoder.draw_seed(number) for number in sets]
+                    counters = driver.encode(replace(encoding, seeds=seeds), samples, source)
             encoding = replace(encoding, writes_base=False)
             base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
             cycles = sum(each.cycles for each in counters)

@@ -46,6 +46,22 @@ def test_buffers_are_those_that_a_training_allocates(seed: int, pages: int, enco
     assert bool(planned.encoding_cycles) == bool(run.encoding_cycles)
 
 
+def test_samples_without_draws_are_encoded_once(seed: int) -> None:
+    """However many launches read them: the snapshots of many epochs take several."""
+    rng = np.random.default_rng(seed)
+    config, options = AcceleratorConfig(encoder=4), TrainingOptions(Precision(8, "nearest"), epochs=200)
+    X, y = rng.integers(0, 200, (40, 30)).astype(np.uint8), rng.normal(size=40)
+    size, runs = TrainingSize(*X.shape, value_type=VALUE_TYPES[X.dtype]), []
+    for pages in (12, 400):
+        run = train(X, y, options, EmulatorDevice(config, pages * 4096), snapshots=True)
+        planned = estimate_work(size, options, config, pages * 4096, snapshots=True)
+        assert (planned.launches, planned.encoding_cycles) == (run.launches, run.encoding_cycles)
+        runs.append(run)
+    few, many = runs
+    assert few.launches > many.launches == 1 and few.encoding_cycles == many.encoding_cycles > 0
+    assert np.array_equal(few.coef, many.coef)
+
+
 def test_targets_share_passes() -> None:
     options = TrainingOptions(epochs=3)
     for outputs, passes in ((1, 10), (3, 4), (10, 1), (15, 1)):
