@@ -249,7 +249,7 @@ def _area_text(area: dict[str, Any] | None, chip: str) -> str:
         cells.append([name, f"{one['estimate']:,.0f}", f"{100 * one['largest_error']:.1f} %", f"{one['chip']:,}", used])
     note = (
         f"Fits the chip: {area['fits']}. The estimate is a fit to {area['builds']} synthesised builds; the largest "
-        "error is that of a build which the fit has not seen."
+        "error is that of a build which the fit has not seen. It leaves out options that a single build has."
     )
     return f"{align_columns(cells)}\n{textwrap.fill(note, COLUMNS)}"
 
