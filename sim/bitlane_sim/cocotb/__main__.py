@@ -54,8 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"all tests passed, with --seed {seed}")
     if arguments.waves:
         waves = directory / simulator.waves_name
-        top = f"TOP.{TOP}" if simulator.name == VERILATOR else TOP
-        write_views(waves, top, config.width, config.address_bits)
+        write_views(waves, TOP, config.width, config.address_bits)
         print(f"open the waves: gtkwave {waves.with_suffix('.gtkw')}")
         print(f"or, in {directory}: surfer {waves.name} --command-file {waves.stem}.sucl")
     return 0

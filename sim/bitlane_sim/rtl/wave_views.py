@@ -70,7 +70,7 @@ def wave_groups(width: int, address_bits: int) -> dict[str, list[WaveSignal]]:
     def signal(text: str) -> WaveSignal:
         name, _, rest = text.partition(":")
         bits, _, words = rest.partition(":")
-        return WaveSignal(name, sizes.get(bits) or int(bits or 1), WORDS.get(words))
+        return WaveSignal(name, sizes[bits] if bits in sizes else int(bits or 1), WORDS.get(words))
 
     return {group: [signal(text) for text in texts.split()] for group, texts in GROUPS.items()}
 

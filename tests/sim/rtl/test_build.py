@@ -29,7 +29,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The list of compiled sources, with a compiler that takes no time."""
     done: list[Path] = []
 
-    def compile_nothing(source: Path, _top: str, _defined: object, _tools: object, work: Path, _coverage: bool) -> Path:
+    def compile_nothing(source: Path, _top: str, _defined: object, _tools: object, work: Path, *_: object) -> Path:
         done.append(source)
         (work / build.LIBRARY).write_bytes(source.read_bytes())
         return work / build.LIBRARY
@@ -65,6 +65,10 @@ def test_flags_are_part_of_the_hash(
     assert build.build_verilog(SOURCE) != first
 
 
+def test_a_simulator_that_writes_waves_is_another(cache: Path, compiled: list[Path]) -> None:
+    assert build.build_verilog(SOURCE) != build.build_verilog(SOURCE, waves=".vcd")
+
+
 def test_every_file_of_the_harness_is_part_of_the_hash(
     cache: Path, compiled: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +86,10 @@ def test_the_harness_includes_only_its_own_headers() -> None:
     """Otherwise a change of a header would not lead to a new build."""
     included = {name for part in build.harness_sources() for name in re.findall(r'#include "(.*)"', part.read_text())}
     own = {part.name for part in build.harness_sources()}
-    assert included - own == {"Vtop.h", "verilated.h", "verilated_cov.h"}
+    assert included - own == {
+        *("Vtop.h", "verilated.h", "verilated_cov.h"),
+        *("verilated_fst_c.h", "verilated_vcd_c.h"),
+    }
     assert own - included == {"harness.cpp"}
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers.places import HELPERS
 from tests.helpers.waves import variables
 
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.errors import DataError, DeviceError
 from bitlane_sim.cocotb.__main__ import SMALL
-from bitlane_sim.rtl.build import TOP
+from bitlane_sim.rtl import toolchain
+from bitlane_sim.rtl.build import TOP, build_verilog
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.toolchain import Toolchain
 from bitlane_sim.rtl.wave_views import MAPPINGS, AxiResponse, wave_groups, write_views
@@ -39,6 +41,23 @@ def test_waves_of_a_run(tmp_path: Path, seed: int) -> None:
     assert f"TOP.{TOP}.clk" in waves.with_suffix(".gtkw").read_text().splitlines()
     times = [int(line[1:]) for line in waves.read_text().splitlines() if line.startswith("#")]
     assert max(times) == 10_000 * (cycles - 1) + 5_000  # ps
+
+
+def can_write_fst() -> bool:
+    try:
+        return toolchain.find().can_write_fst()
+    except DeviceError:
+        return False
+
+
+@pytest.mark.skipif(not can_write_fst(), reason="needs the headers of lz4 and zlib: apt install liblz4-dev zlib1g-dev")
+def test_waves_as_fst(tmp_path: Path) -> None:
+    """Of a small design: the file has the header of the format."""
+    waves = tmp_path / "run.fst"
+    with RtlDevice(library=build_verilog(HELPERS / "mischief.v", waves=".fst"), waves=waves) as device:
+        device.run(100)
+    header = waves.read_bytes()[:9]
+    assert header == bytes([0]) + (329).to_bytes(8, "big")
 
 
 @pytest.mark.parametrize(
