@@ -41,7 +41,6 @@ COMPANIONS = (
     Companion(("push_share", "residual_rows"), "--push topk", lambda arguments: arguments.push == "topk"),
     Companion(("push_bits",), "--push few or topk", lambda arguments: arguments.push in ("few", "topk")),
     Companion(("cache_rows",), "--staleness above 0", lambda arguments: bool(arguments.staleness)),
-    Companion(CLUSTER[1:], "--ray-address", lambda arguments: arguments.ray_address is not None),
 )
 
 

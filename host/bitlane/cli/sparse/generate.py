@@ -8,7 +8,6 @@ from typing import Any
 
 from bitlane.cli.argument_types import positive, seed
 from bitlane.cli.command import Command
-from bitlane.cli.companions import Companion, check_companions, given_options
 
 from . import data
 from .progress import row_progress
@@ -17,11 +16,6 @@ FORMATS = ("parquet", "arrow", "csv", "libffm")
 SETTINGS = (
     *("keys", "fields", "growth", "zipf", "dim", "linear", "interactions", "base_rate", "churn", "turn"),
     *("start_time", "rows_per_second", "seed"),
-)
-COMPANIONS = (
-    Companion(
-        ("start_time", "rows_per_second"), "a format with times, so not libffm", lambda each: each.format != "libffm"
-    ),
 )
 
 
@@ -60,7 +54,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    check_companions(arguments, given_options(arguments), COMPANIONS)
     data.require_libraries("a click log")
     from bitlane.sparse.generator.click_log import ClickLog
     from bitlane.sparse.generator.settings import ClickLogSettings

@@ -23,12 +23,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    check_companions(arguments, given_options(arguments), COMPANIONS)
     registry = open_registry(arguments)
     from bitlane.sparse.registry.validation import promote, report_name
 
     if arguments.force and arguments.held_out:
         raise DataError("use either --force or --held-out, not both")
-    check_companions(arguments, given_options(arguments), COMPANIONS)
     before, version = registry.label(arguments.label), number_of(registry, arguments.version)
     if arguments.held_out:
         validation = run_validation(arguments, registry, version)

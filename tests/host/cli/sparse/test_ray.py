@@ -155,14 +155,14 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["--engine", "ray", "--threads", "2"], "--threads 2: a worker uses one thread; use more --workers"),
         (["--engine", "ray", "--statistics"], "--statistics: not supported with --engine ray"),
         (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: not supported with --engine ray"),
-        (["--engine", "ray", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
+        (["--engine", "ray", "--model", "dnn", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
         (["--engine", "ray", "--push-share", "0.1"], "--push-share needs --push topk"),
         (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key needs a cluster: add --ray-address"),
         (
             ["--engine", "ray", "--ray-address", "127.0.0.1:9"],
             "servers of a cluster can be reached from other machines",
         ),
-        (["--engine", "ray", "--pull", "int8", "--staleness", "1"], "pull='int8' needs staleness=0"),
+        (["--engine", "ray", "--pull", "int8", "--staleness", "1"], "--pull int8 needs --staleness 0"),
     ],
 )
 def test_what_cannot_work_is_refused_in_one_line(

@@ -349,7 +349,7 @@ def test_statistics_alone_find_what_is_clicked(here: Path, trains: Callable[...,
 
 def test_bad_statistics(pairs: Path, fails: Callable[..., str]) -> None:
     assert "--half-life needs --statistics" in fails("sparse", "train", str(pairs), "--half-life", "5")
-    assert "half_life" in fails("sparse", "train", str(pairs), "--statistics", "--half-life", "-5")
+    assert "--half-life -5" in fails("sparse", "train", str(pairs), "--statistics", "--half-life", "-5")
     assert "--statistics needs labels 0 and 1" in fails(
         "sparse", "train", str(pairs), "--statistics", "--loss", "squared_error"
     )
