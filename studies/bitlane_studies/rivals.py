@@ -86,7 +86,7 @@ def log_loss() -> dict[str, Callable[[Floats, Floats], Score]]:
         f"bitlane, {bits} bits": _of_bitlane(SGDClassifier(loss="log_loss", bits=bits, random_state=0))
         for bits in (4, 8)
     }
-    solvers = {f"scikit-learn, {solver}": LogisticRegression(C=1e3, solver=solver) for solver in ("lbfgs", "liblinear")}
+    solvers = {f"scikit-learn, {solver}": LogisticRegression(solver=solver) for solver in ("lbfgs", "liblinear")}
     return ours | {name: _of_scikit(estimator) for name, estimator in solvers.items()}
 
 

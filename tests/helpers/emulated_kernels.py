@@ -11,14 +11,24 @@ from tests.helpers.places import ROOT
 
 from bitlane.contract.layout import CHUNK
 from bitlane.quantization.c_kernels import CONSTANTS, SOURCE, VALUE_TYPES, Kernels
-from bitlane.support.c_library import FLAGS, definitions
+from bitlane.support.c_library import FLAGS, OPTIMIZE, definitions
 
 DRIVER = ROOT / "tests" / "helpers" / "kernels_driver.c"
 
 
 def build_driver(compiler: Sequence[str], flags: Sequence[str], path: Path) -> None:
     """Compile the kernels with their driver as a program that needs no other file."""
-    options = [*FLAGS, *flags, "-static", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE.parent}", *definitions(CONSTANTS)]
+    options = [
+        *FLAGS,
+        *OPTIMIZE,
+        *flags,
+        "-static",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{SOURCE.parent}",
+        *definitions(CONSTANTS),
+    ]
     done = subprocess.run([*compiler, *options, "-o", str(path), str(DRIVER)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -9,6 +9,8 @@
 /* Lanes of 32 bits: the vectors of a lane add up to 64 weights of at most 2**23 in size each. */
 #define SUM_CHUNKS 64
 #define VECTORS 4
+/* Their loops are unrolled, so that arrays of vectors are registers. */
+#define EACH_VECTOR(v) _Pragma("GCC unroll 4") for (int v = 0; v < VECTORS; v++)
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -30,18 +32,18 @@ static inline vector load_vector(const int32_t *from)
 }
 
 #if defined(__AVX512F__)
-static inline void add_where(uint64_t bits, const vector *terms, vector *sums)
+static inline __attribute__((always_inline)) void add_where(uint64_t bits, const vector *terms, vector *sums)
 {
-    for (int v = 0; v < VECTORS; v++)
+    EACH_VECTOR(v)
         sums[v] = (vector)_mm512_mask_add_epi32((__m512i)sums[v], (__mmask16)(bits >> WIDTH * v), (__m512i)sums[v],
                                                 (__m512i)terms[v]);
 }
 #else
 /* Lane i of vector v tests bit WIDTH v + i of the block's bits, at most 32, which all lanes have. */
-static inline void add_where(uint64_t bits, const vector *terms, vector *sums)
+static inline __attribute__((always_inline)) void add_where(uint64_t bits, const vector *terms, vector *sums)
 {
     vector everywhere = (vector){0} + (int32_t)bits;
-    for (int v = 0; v < VECTORS; v++) {
+    EACH_VECTOR(v) {
         vector tested;
         for (int i = 0; i < WIDTH; i++)
             tested[i] = (int32_t)(UINT32_C(1) << (WIDTH * v + i));
@@ -51,10 +53,10 @@ static inline void add_where(uint64_t bits, const vector *terms, vector *sums)
 #endif
 
 /* Add the sums of the lanes of both bits to `totals`. */
-static inline void add_up(const vector *sums, int64_t *totals)
+static inline __attribute__((always_inline)) void add_up(const vector *sums, int64_t *totals)
 {
     wide low = {0}, high = {0};
-    for (int v = 0; v < VECTORS; v++) {
+    EACH_VECTOR(v) {
         wide pairs = (wide)sums[v];
         low += (pairs << 32) >> 32;
         high += pairs >> 32;
@@ -70,14 +72,14 @@ static inline void add_up(const vector *sums, int64_t *totals)
  * `rows` are the first words of two rows; `count` words of each, at most SUM_CHUNKS, are `step` apart. The weights of a
  * chunk are LANES int32 of at most 24 bits. Two rows share each read of a weight.
  */
-static inline void plane_sums(const int64_t *const rows[2], int64_t step, const int32_t *weights, int64_t count,
+static inline __attribute__((always_inline)) void plane_sums(const int64_t *const rows[2], int64_t step, const int32_t *weights, int64_t count,
                               int64_t totals[4])
 {
     for (int first = 0; first < LANES; first += BLOCK) {
         vector sums[2][VECTORS] = {{{0}}};
         for (int64_t chunk = 0; chunk < count; chunk++) {
             vector terms[VECTORS];
-            for (int v = 0; v < VECTORS; v++)
+            EACH_VECTOR(v)
                 terms[v] = load_vector(weights + chunk * LANES + first + WIDTH * v);
             add_where((uint64_t)rows[0][chunk * step] >> first, terms, sums[0]);
             add_where((uint64_t)rows[1][chunk * step] >> first, terms, sums[1]);
@@ -91,12 +93,12 @@ static inline void plane_sums(const int64_t *const rows[2], int64_t step, const 
  *
  * The word of row r is words[offsets[r]]; its terms for l and for h are terms[2 r] and terms[2 r + 1].
  */
-static inline void add_terms(const int64_t *words, const int64_t *offsets, int64_t rows, const int32_t *terms,
+static inline __attribute__((always_inline)) void add_terms(const int64_t *words, const int64_t *offsets, int64_t rows, const int32_t *terms,
                              int32_t *sums)
 {
     for (int first = 0; first < LANES; first += BLOCK) {
         vector lanes[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
+        EACH_VECTOR(v)
             lanes[v] = load_vector(sums + first + WIDTH * v);
         for (int64_t row = 0; row < rows; row++) {
             int64_t pair;
@@ -104,7 +106,7 @@ static inline void add_terms(const int64_t *words, const int64_t *offsets, int64
             vector term = (vector)((wide){0} + pair), same[VECTORS] = {term, term, term, term};
             add_where((uint64_t)words[offsets[row]] >> first, same, lanes);
         }
-        for (int v = 0; v < VECTORS; v++)
+        EACH_VECTOR(v)
             *(unaligned_vector *)(sums + first + WIDTH * v) = lanes[v];
     }
 }

@@ -21,7 +21,8 @@ from .cache import cache_folder
 
 # Each operation of floats is rounded on its own, and signed integers wrap. Nobody looks at the flags of floats'
 # exceptions, which would keep a compiler from vector instructions.
-FLAGS = ("-std=gnu99", "-O3", "-ffp-contract=off", "-fno-trapping-math", "-fwrapv")
+FLAGS = ("-std=gnu99", "-ffp-contract=off", "-fno-trapping-math", "-fwrapv")
+OPTIMIZE = ("-O3",)
 LIBRARY_FLAGS = ("-fPIC", "-shared")
 # Of machines whose vector instructions are an option, the best first: their names in /proc/cpuinfo, and the flags.
 VECTORS: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -42,7 +43,9 @@ class LibraryError(Exception):
     """A library cannot be built or loaded. The message is the reason, in one line."""
 
 
-def load_library(sources: Sequence[Path], constants: Mapping[str, str]) -> ctypes.CDLL:
+def load_library(
+    sources: Sequence[Path], constants: Mapping[str, str], optimize: Sequence[str] = OPTIMIZE
+) -> ctypes.CDLL:
     """Build C files, unless the cache folder has the library, and load it.
 
     The name of the library holds a digest of the source, the command, the version of the compiler and the kind of
@@ -54,6 +57,8 @@ def load_library(sources: Sequence[Path], constants: Mapping[str, str]) -> ctype
         C99, as one file in this order. The library has the name of the last.
     constants : dict of str
         Values of macros.
+    optimize : sequence of str, default=("-O3",)
+        Options of the compiler for speed.
 
     Returns
     -------
@@ -66,7 +71,7 @@ def load_library(sources: Sequence[Path], constants: Mapping[str, str]) -> ctype
         There is no compiler, it fails, or the library cannot be written or loaded.
     """
     compiler = _compiler()
-    options = [*FLAGS, *LIBRARY_FLAGS, *cpu_flags(), *definitions(constants)]
+    options = [*FLAGS, *optimize, *LIBRARY_FLAGS, *cpu_flags(), *definitions(constants)]
     try:
         code = b"".join(path.read_bytes() for path in sources)
         described = [code.decode(), *compiler, *options, _output([*compiler, "--version"]), platform.machine()]
