@@ -73,6 +73,8 @@ public_rooms = [
     "bitlane.sparse",
 ]
 internal_rooms = [
+    "bitlane.notebooks",
+    "bitlane.planning",
     "bitlane.cli",
     "bitlane.errors",
     "bitlane.estimators",
