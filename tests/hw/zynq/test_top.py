@@ -106,8 +106,10 @@ def test_clocks_and_ports(system: tuple[tuple[int, ...], dict[str, str], str]) -
 
 def test_the_reset_is_active_while_fclk_reset0_n_is_low(system: tuple[tuple[int, ...], dict[str, str], str]) -> None:
     _, pins, text = system
-    low_active = rf"if \(!{pins['FCLKRESETN']}\[0\]\) stage\d <= 1'h1;"
-    assert len(re.findall(low_active, text)) == 2
+    pin = re.escape(pins["FCLKRESETN"])
+    ports = re.findall(rf"\.(\S+ )\({pin}\)", text)  # its name inside a module; on Python 3.13 Amaranth has no other
+    names = "|".join([pin, *map(re.escape, ports)])
+    assert len(re.findall(rf"if \(!(?:{names})\[0\]\) stage\d <= 1'h1;", text)) == 2
 
 
 @pytest.mark.slow  # elaborates the accelerator; its ports have tests without it above

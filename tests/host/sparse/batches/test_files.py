@@ -116,10 +116,10 @@ def test_data_sets_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "clicks.npz").write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BITLANE_DATA", raising=False)
-    with pytest.raises(
-        DataError, match=r"no file matches 'clicks'; for the data set, set BITLANE_DATA to a folder with"
-    ):
+    with pytest.raises(DataError, match=r"no file matches 'clicks'; did you mean clicks.npz\?$"):
         find_files("clicks")
+    with pytest.raises(DataError, match=r"'avazu'; for the data set, set BITLANE_DATA to a folder with avazu.npz$"):
+        find_files("avazu")
     monkeypatch.setenv("BITLANE_DATA", str(tmp_path))
     assert [file.format for file in find_files("clicks")] == ["npz"]
     (tmp_path / "clicks").mkdir()  # a folder of that name comes first
@@ -131,7 +131,8 @@ def test_what_has_no_file_is_refused(tree: Path) -> None:
     with pytest.raises(DataError, match=r"no path was given"):
         find_files([])
     for pattern in ("day-3", "day-3/*.parquet", "day-1/*.csv", "nothing*"):
-        with pytest.raises(DataError, match=r"no file matches '.*'$"):
+        near = r"; did you mean day-[12] or day-[12]\?" if pattern == "day-3" else ""
+        with pytest.raises(DataError, match=rf"no file matches '.*'{near}$"):
             find_files([tree, tree / pattern])
     with pytest.raises(
         DataError, match=r"no file matches .*: of 1 files, such as readme.txt, none has data in a known"
