@@ -65,7 +65,9 @@ formal: $(STAMP) ## prove stream and AXI protocols and data order by induction
 lint: $(STAMP) ## style, types, import rules, and words with one meaning
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@# The last numpy for Python 3.10 is 2.2, whose types are less exact.
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then echo $(BIN)/mypy; $(BIN)/mypy; \
+	    else echo "types left out: they are checked on Python 3.11 and later (make lint PYTHON=python3.11)"; fi
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/names.py
 
