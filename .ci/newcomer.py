@@ -106,7 +106,7 @@ def _asked(url: str, body: dict[str, object] | None = None) -> dict[str, list[di
 PATHS: dict[str, tuple[str, Callable[[Home], str]]] = {
     "laptop": ("", laptop),
     "hardware": ("[sim]", hardware),
-    "service": ("[sparse,serve]", service),
+    "service": ("[sparse,cli,serve]", service),
 }
 
 
