@@ -29,7 +29,7 @@ OPTIONS = {
     "--decay": ["0.6"],
     "--penalty": ["l1", "l2"],
     "--alpha": ["0.05"],
-    "--bounds": ["-0.01,0.01"],
+    "--bounds": ["-0.01,none"],
     "--staleness": ["1"],
     "--model-bits": ["6"],
     "--gradient-bits": ["4"],
