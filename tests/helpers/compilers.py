@@ -7,6 +7,12 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
+from bitlane.support import c_library
+from bitlane.support.c_library import cpu_flags
+
+VECTORS = ("best", "avx2", "plain")  # the best of this machine, AVX2, and those of every machine of its kind
 ARM_CC = "arm-linux-gnueabihf-gcc"  # of Debian and Ubuntu; ARM_CC names another, with its options
 ARM_EMULATORS = ("qemu-arm", "qemu-arm-static")  # QEMU_ARM names another
 
@@ -14,6 +20,16 @@ ARM_EMULATORS = ("qemu-arm", "qemu-arm-static")  # QEMU_ARM names another
 def has_compiler() -> bool:
     """Whether this machine has a C compiler where the package looks for it."""
     return shutil.which(shlex.split(os.environ.get("CC") or "cc")[0]) is not None
+
+
+def limit_vectors(monkeypatch: pytest.MonkeyPatch, vectors: str) -> None:
+    """Build with some vector instructions of `VECTORS` instead of the best; skip what this machine lacks."""
+    if vectors == "avx2":
+        if "-mavx2" not in cpu_flags() and "-mavx512f" not in cpu_flags():
+            pytest.skip("this machine has no AVX2")
+        monkeypatch.setattr(c_library, "cpu_flags", lambda: ["-mavx2"])
+    elif vectors == "plain":
+        monkeypatch.setattr(c_library, "cpu_flags", lambda: [])
 
 
 def script_compiler(folder: Path, lines: str) -> str:

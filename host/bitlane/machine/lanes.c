@@ -42,11 +42,14 @@ static inline __attribute__((always_inline)) void add_where(uint64_t bits, const
 /* Lane i of vector v tests bit WIDTH v + i of the block's bits, at most 32, which all lanes have. */
 static inline __attribute__((always_inline)) void add_where(uint64_t bits, const vector *terms, vector *sums)
 {
+#if WIDTH == 8
+    const vector first = {1, 2, 4, 8, 16, 32, 64, 128};
+#else
+    const vector first = {1, 2, 4, 8};
+#endif
     vector everywhere = (vector){0} + (int32_t)bits;
     EACH_VECTOR(v) {
-        vector tested;
-        for (int i = 0; i < WIDTH; i++)
-            tested[i] = (int32_t)(UINT32_C(1) << (WIDTH * v + i));
+        vector tested = first << WIDTH * v;
         sums[v] += ((everywhere & tested) == tested) & terms[v];
     }
 }

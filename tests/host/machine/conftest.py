@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.helpers.compilers import has_compiler
+from tests.helpers.compilers import VECTORS, has_compiler, limit_vectors
 from tests.helpers.places import ROOT
 
 from bitlane.machine.library import SOURCES, constants
@@ -24,13 +24,12 @@ TYPES = {
 Parts = dict[str, Callable[..., Any]]
 
 
-@pytest.fixture(params=["best", "plain"])
+@pytest.fixture(params=VECTORS)
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    """The functions by name, with this machine's best vectors, and with those that every machine of its kind has."""
+    """The functions by name, for each kind of vectors."""
     if not has_compiler():
         pytest.skip("this machine has no C compiler")
-    if request.param == "plain":
-        monkeypatch.setattr(c_library, "cpu_flags", lambda: [])
+    limit_vectors(monkeypatch, request.param)
     names = [path.stem for path in SOURCES]
     sources = SOURCES[: names.index("lanes") + 1]
     library = c_library.load_library([*sources, ROOT / "tests" / "helpers" / "machine_parts.c"], constants())

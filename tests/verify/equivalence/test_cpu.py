@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.helpers.compilers import VECTORS, limit_vectors
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import encode_float
@@ -19,7 +20,6 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.machine import plan
 from bitlane.machine.library import run_epoch
-from bitlane.support import c_library
 from bitlane_verify.equivalence.random_jobs import CONFIGS, random_job
 from bitlane_verify.equivalence.rig import difference
 
@@ -41,11 +41,10 @@ def wrong_bits(job: Job, config: AcceleratorConfig, launches: int = 1) -> list[s
     return found
 
 
-@pytest.fixture(params=["best", "plain"])
+@pytest.fixture(params=VECTORS)
 def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The best vector instructions of this machine, then those of every machine of its kind."""
-    if request.param == "plain":
-        monkeypatch.setattr(c_library, "cpu_flags", lambda: [])
+    """Build the engine for each kind of vector instructions."""
+    limit_vectors(monkeypatch, request.param)
     run_epoch.cache_clear()
     yield
     run_epoch.cache_clear()
