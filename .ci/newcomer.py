@@ -1,7 +1,7 @@
 """Play three newcomers with an empty home: `python .ci/newcomer.py [PATH ...]` prints seconds and megabytes of each.
 
 Each types what "Get started" of the README says, in a new folder with a new virtual environment, and nothing is cached:
-home, pip's cache and ours are empty. Packages are downloaded first, so that the time of the network is told apart. The
+home, pip's cache and ours are empty. Packages are downloaded first, so that the table has a column for the network. The
 first success is the output that the README promises, or an answer of the service.
 """
 

@@ -19,11 +19,13 @@ from .old_spellings import END
 OVERWRITE = Companion(("overwrite",), "--out", lambda arguments: arguments.out is not None)
 
 
-def add_out_arguments(parser: argparse.ArgumentParser | argparse._ArgumentGroup, content: str) -> None:
-    """Add the arguments of a run folder with this content."""
+def add_out_arguments(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup, content: str, without: str = "with a note"
+) -> None:
+    """Add the arguments of a run folder with this content; `without` is what happens without --overwrite."""
     add = parser.add_argument
     add("--out", type=Path, default=None, metavar="DIR", help=f"write a run folder: {content} (default: none)")
-    add("--overwrite", action="store_true", help="replace an earlier run in that folder (default: refuse)")
+    add("--overwrite", action="store_true", help=f"replace an earlier run in that folder (default: {without})")
 
 
 def check_run_folder(arguments: argparse.Namespace, resumed: Path | None = None) -> None:

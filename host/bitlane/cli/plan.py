@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -21,16 +20,16 @@ from bitlane.planning.chips import CHIPS, CMA_BYTES, BoardBuild, board_named
 from bitlane.planning.cpu_time import CpuTime, measure_cpu
 from bitlane.planning.work import TrainingSize, WorkEstimate, estimate_work
 from bitlane.quantization.ranges import TableRanges
-from bitlane.support.text import align_columns
-from bitlane.training.objective import LOSSES, Objective
+from bitlane.support.text import LINE, align_columns, fill_lines
+from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.train import scaling_of
 
-from .argument_types import draws, positive
+from .argument_types import positive
 from .command import Command
 from .source import SOURCE_DEFAULTS, add_source_arguments, load_source, source_name
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, fill
+from .training_arguments import DEFAULTS, add_outputs_argument, add_schedule_arguments, fill
 
 PLAN_DEFAULTS: dict[str, Any] = {
     **SOURCE_DEFAULTS,
@@ -54,22 +53,18 @@ PLAN_DEFAULTS: dict[str, Any] = {
 VALUES = {kind.name.lower(): kind for kind in ValueType}
 RESOURCES = {"lut": "LUT", "ff": "flip-flops", "bram36": "BRAM36", "dsp": "DSP"}
 MIB = 1 << 20
-COLUMNS = 80
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, optional=True)
+    add_schedule_arguments(parser)
+    add_outputs_argument(parser)
     add = parser.add_argument
-    add("--task", choices=["auto", "regression", "classification"], help="kind of the label (default: auto)")
     add("--rows", type=positive, help="rows, instead of a file")
     add("--features", type=positive, help="features of a row, instead of a file")
     add("--bits", type=positive, help="stored bits of a feature: even, 2 to 32, or 3 or 5 (default: 4)")
     add("--sampling", choices=SAMPLINGS, help="how samples are rounded (default: double; full for 32 bits)")
     add("--levels", choices=CHOICES, help="uniform or optimal (default: uniform)")
-    add("--loss", choices=list(LOSSES), help="loss to minimize (default: squared_error)")
-    add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
-    add("--epochs", type=positive, help="passes over the data (default: 20)")
-    add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
     add("--staleness", type=int, choices=[0, 1], help="age of the weights in batches, 0 or 1 (default: 0)")
     add("--board", help=f"{', '.join(map(str.lower, CHIPS))} (default: pynq-z2)")
     add(
@@ -79,7 +74,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="bits of the memory port (default: that of the board's bitstream)",
     )
     add("--clock", type=_mhz, metavar="MHZ", help="clock in MHz (default: that of the board's bitstream)")
-    add("--outputs", type=positive, help="models that the build trains in parallel (default: 1)")
     add(
         "--level-slots",
         type=int,
@@ -233,9 +227,7 @@ def _text(record: dict[str, Any]) -> str:
         f"features{models}; {training['bits']} bits ({training['sampling']}), batches of {training['batch_size']}, "
         f"{training['epochs']} epochs, {training['draw_sets']} draw sets"
     )
-    return "\n".join(
-        [textwrap.fill(words, COLUMNS), "", *_time_lines(record), "", _area_text(area, record["board"]["chip"])]
-    )
+    return "\n".join([fill_lines(words), "", *_time_lines(record), "", _area_text(area, record["board"]["chip"])])
 
 
 def _area_text(area: dict[str, Any] | None, chip: str) -> str:
@@ -251,7 +243,7 @@ def _area_text(area: dict[str, Any] | None, chip: str) -> str:
         f"Fits the chip: {area['fits']}. The estimate is a fit to {area['builds']} synthesised builds; the largest "
         "error is that of a build which the fit has not seen. It leaves out options that a single build has."
     )
-    return f"{align_columns(cells)}\n{textwrap.fill(note, COLUMNS)}"
+    return f"{align_columns(cells)}\n{fill_lines(note)}"
 
 
 def _time_lines(record: dict[str, Any]) -> list[str]:
@@ -274,7 +266,7 @@ def _time_lines(record: dict[str, Any]) -> list[str]:
             f"{work['buffer_bytes'] / MIB:,.1f} MiB",
             f"of the {work['cma_bytes'] // MIB} MiB of a PYNQ image (CMA)",
         ),
-        ("this machine, device cpu", "", "not measured: install bitlane[fast]")
+        ("this machine, device cpu", "", "not measured: there is no C compiler")
         if cpu is None
         else (
             "this machine, device cpu",
@@ -284,7 +276,7 @@ def _time_lines(record: dict[str, Any]) -> list[str]:
     ]
     return [
         f"{board['name']}, {build['width']} bits at {record['clock_mhz']:g} MHz",
-        "-" * COLUMNS,
+        "-" * LINE,
         *(f"{what:24} {value:>14}  {note}".rstrip() for what, value, note in lines),
     ]
 

@@ -38,16 +38,8 @@ DEFAULTS: dict[str, Any] = {
 def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool = False) -> None:
     """Add the arguments that `train` and `compare` share; a resumed training knows its data."""
     add_source_arguments(parser, optional=resumable)
+    add_schedule_arguments(parser)
     add = parser.add_argument
-    add(
-        "--task",
-        choices=["auto", "regression", "classification"],
-        help="regression or classification (default: auto, from the values of the target)",
-    )
-    add("--loss", choices=list(LOSSES), help="loss to minimize (default: squared_error)")
-    add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
-    add("--epochs", type=positive, help="passes over the data (default: 20)")
-    add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
     add(
         "--learning-rate",
         type=learning_rate,
@@ -58,6 +50,20 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     add_device_arguments(parser)
     add("--seed", type=seed, help="seed of the row order and the draws (default: 0)")
     add_out_arguments(parser, "run.jsonl, plots and the model")
+
+
+def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a training that its time depends on."""
+    add = parser.add_argument
+    add(
+        "--task",
+        choices=["auto", "regression", "classification"],
+        help="regression or classification (default: auto, from the values of the target)",
+    )
+    add("--loss", choices=list(LOSSES), help="loss to minimize (default: squared_error)")
+    add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
+    add("--epochs", type=positive, help="passes over the data (default: 20)")
+    add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:

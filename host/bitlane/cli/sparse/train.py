@@ -81,7 +81,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="learning threads; with more than 1, results differ from run to run (default: 1)",
     )
-    add_out_arguments(group, "run.jsonl, checkpoints, the model and plots")
+    add_out_arguments(group, "run.jsonl, checkpoints, the model and plots", "refuse")
     add(
         "--resume",
         type=Path,
