@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bitlane.errors import DataError
+from bitlane.support.file_names import names_beside
 from bitlane.support.text import near_names
 
 from . import array_files, frames
@@ -88,7 +89,7 @@ def read_table(path: str | Path, options: TableOptions, on_bytes: OnBytes | None
     """
     path = Path(path)
     if not path.exists():
-        raise DataError(f"no file {path}{near_names(path.name, _siblings(path))}")
+        raise DataError(f"no file {path}{near_names(path.name, names_beside(path))}")
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file")
     suffix = _suffix(path)
@@ -104,13 +105,6 @@ def read_table(path: str | Path, options: TableOptions, on_bytes: OnBytes | None
     except MemoryError as error:
         raise DataError(f"{path} does not fit in memory: train on a subset of its rows") from error
     return _checked(table, path.name, options)
-
-
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [other.name for other in path.parent.iterdir()]
-    except OSError:
-        return []
 
 
 def _suffix(path: Path) -> str:

@@ -17,7 +17,7 @@ from bitlane.errors import DataError
 from bitlane.quantization.ranges import Ranges, TableRanges
 from bitlane.quantization.scaling import Floats
 from bitlane.support.checkpoint_folders import checkpoints_of
-from bitlane.support.file_names import MODEL_NAME
+from bitlane.support.file_names import MODEL_NAME, names_beside
 from bitlane.support.text import near_names
 
 from .sgd import SGDClassifier, SGDRegressor
@@ -159,8 +159,7 @@ def _file_of(path: Path) -> Path:
             raise DataError(f"{path} has no {MODEL_NAME}: name a folder that `bitlane train --out` wrote{sparse}")
         return path / MODEL_NAME
     if not path.exists():
-        near = near_names(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
-        raise DataError(f"no model {path}{near}")
+        raise DataError(f"no model {path}{near_names(path.name, names_beside(path))}")
     return path
 
 

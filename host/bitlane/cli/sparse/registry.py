@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bitlane.errors import DataError
+from bitlane.support.file_names import names_beside
 from bitlane.support.text import near_names
 
 from . import data
@@ -49,8 +50,7 @@ def open_registry(arguments: argparse.Namespace, *, new: bool = False) -> ModelR
     registry = ModelRegistry(arguments.registry)
     if not new and not registry.numbers():
         path = Path(arguments.registry)
-        near = near_names(path.name, [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else [])
-        hint = "" if path.exists() else near
+        hint = "" if path.exists() else near_names(path.name, names_beside(path))
         raise DataError(f"{arguments.registry} has no version: publish one{hint}")
     return registry
 

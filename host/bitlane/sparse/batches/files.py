@@ -20,6 +20,7 @@ from pyarrow import fs
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import dataset_path
 from bitlane.sparse.batches.checks import one_line
+from bitlane.support.file_names import names_beside
 from bitlane.support.stores import locate
 from bitlane.support.text import near_names
 
@@ -182,7 +183,7 @@ def _is_data(info: fs.FileInfo) -> bool:
 def _nothing(path: str) -> str:
     folder, given = os.environ.get("BITLANE_DATA"), Path(path)
     is_name = "/" not in path and "." not in path
-    names = [each.name for each in given.parent.iterdir()] if "://" not in path and given.parent.is_dir() else []
+    names = [] if "://" in path else names_beside(given)
     if is_name and folder and Path(folder).is_dir():
         names += [each.stem for each in Path(folder).glob("*.npz")]
     near = near_names(given.name, names, least=0.7)

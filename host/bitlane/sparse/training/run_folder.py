@@ -12,6 +12,7 @@ from typing import Any
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
 from bitlane.support.checkpoint_folders import PART
+from bitlane.support.file_names import names_beside
 from bitlane.support.text import near_names
 
 from . import checkpoint
@@ -188,8 +189,7 @@ def find_model(path: str | Path) -> Path:
     last = checkpoint.latest(path) if path.is_dir() else None
     if last is None:
         if not path.exists():
-            siblings = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-            raise DataError(f"no folder {path}{near_names(path.name, siblings)}")
+            raise DataError(f"no folder {path}{near_names(path.name, names_beside(path))}")
         raise DataError(f"{path} contains no sparse model: pass a run folder with a checkpoint, or a model folder")
     return last / MODEL
 
