@@ -55,19 +55,19 @@ def _of_scikit(estimator: Any) -> Callable[[Floats, Floats], Score]:
     def fit(X: Floats, y: Floats) -> Score:
         scale = np.abs(X).max(0)
         scale[scale == 0] = 1
-        model = estimator.fit(X / scale, y)
-        call = model.decision_function if hasattr(model, "decision_function") else model.predict
-        return lambda rows: call(rows / scale)
+        score = _score_of(estimator.fit(X / scale, y))
+        return lambda rows: score(rows / scale)
 
     return fit
 
 
 def _of_bitlane(estimator: Any) -> Callable[[Floats, Floats], Score]:
-    def fit(X: Floats, y: Floats) -> Score:
-        model = estimator.fit(X, y)
-        return model.decision_function if hasattr(model, "decision_function") else model.predict  # type: ignore[no-any-return]
+    return lambda X, y: _score_of(estimator.fit(X, y))
 
-    return fit
+
+def _score_of(model: Any) -> Score:
+    score: Score = model.decision_function if hasattr(model, "decision_function") else model.predict
+    return score
 
 
 def squares() -> dict[str, Callable[[Floats, Floats], Score]]:
