@@ -103,7 +103,10 @@ class Accelerator(wiring.Component):
             settings.last_lane.eq(registers.features - 1),
             *(settings[name].eq(getattr(registers, name)) for name in ("groups", "batch_groups", "epochs")),
             settings.base_digits.eq(base_digits),
-            *(settings[name].eq(mode[name]) for name in ("draws", "staleness", "batch_tail", "epoch_tail")),
+            *(
+                settings[name].eq(mode[name])
+                for name in ("draws", "staleness", "batch_tail", "epoch_tail", "weight_exponent")
+            ),
         ]
 
     def _base_words(self, m, settings):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -53,7 +53,7 @@ class Engine(wiring.Component):
     decay : 17 bits, in
         Decay of the scales: see `StepSchedule`.
     model_cut, scaled_gradient_cut : 0 to 31, in
-        See `ModelCore`. Only with random rounding.
+        See `ModelCore`. Only with random rounding. The cores get the second less the growth of the exponent of `step`.
     seed : 32 bits, in
         Seed of the run. Only with random rounding.
     enable, load, epoch_go : 1 bit, in
@@ -175,9 +175,15 @@ class Engine(wiring.Component):
         ]
         if self._config.random_rounding:
             m.d.comb += self.seed_now.eq(first.seed_now)
+            halvings = Mux(self.step.mantissa.any(), self.step_now.exponent - self.step.exponent, 0)
+            cut = register(m, Mux(halvings < self.scaled_gradient_cut, self.scaled_gradient_cut - halvings, 0), "cut")
             for core in cores:
                 m.d.comb += core.begin.eq(self.load)
-                m.d.comb += [getattr(core, name).eq(getattr(self, name)) for name in RANDOM_SETTINGS]
+                m.d.comb += [
+                    core.model_cut.eq(self.model_cut),
+                    core.seed.eq(self.seed),
+                    core.scaled_gradient_cut.eq(cut),
+                ]
         for core in cores:
             m.d.comb += [
                 core.settings.eq(self.settings),

@@ -62,9 +62,10 @@ def dots(digits: list[list[list[int]]], base_digits: int, model: list[list[int]]
     return sums[0], sums[1]
 
 
-def predicted(dot: int, base_digits: int) -> tuple[int, int]:
+def predicted(dot: int, base_digits: int, weight_exponent: int) -> tuple[int, int]:
     """Return the prediction z, and whether it was clipped."""
-    exact = rounded(dot, 2 * base_digits)
+    right = 2 * base_digits - weight_exponent
+    exact = rounded(dot, right) if right >= 0 else dot << -right
     return clip(exact, 24), clip(exact, 24) != exact
 
 

@@ -37,6 +37,7 @@ def random_settings(rng, **settings):
         "bounds": (low, high),
         "unpenalized_intercept": bool(rng.integers(2)),
         "staleness": int(rng.integers(2)),
+        "weight_exponent": int(rng.integers(-2, 3)),
     }
     return Settings(**chosen | settings)
 

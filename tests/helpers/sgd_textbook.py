@@ -14,6 +14,10 @@ def round_half_up(x: int, n: int) -> int:
     return x if n == 0 else (x + 2 ** (n - 1)) >> n
 
 
+def round_dot(dot: int, bits: int, weight_exponent: int) -> int:
+    return dot << weight_exponent - bits if weight_exponent > bits else round_half_up(dot, bits - weight_exponent)
+
+
 def random_word(seed: int, place: int, lane: int) -> int:
     """Of random rounding: eight rounds of x, y -> y ^ (x<<<1 & x<<<8) ^ x<<<2 ^ key, x on the halves of a count."""
     mixed = (lane + 1) * 0x85EBCA6B % 2**32
@@ -37,7 +41,7 @@ class Textbook:
     step, step_negative, penalty_step:
     (mantissa, exponent). loss: "squares", "hinge" or "logistic". prox: "none", "l2", "l1" or "box".
     master: stored weights, one for each feature. levels: of table lanes, for each feature its own; None without.
-    model_cut, scaled_gradient_cut, seed: of random rounding.
+    weight_exponent: weights count 2**weight_exponent times. model_cut, scaled_gradient_cut, seed: of random rounding.
     """
 
     base_digits: int
@@ -56,6 +60,7 @@ class Textbook:
     staleness: int
     master: list[int]
     levels: list[list[int]] | None = None
+    weight_exponent: int = 0
     model_cut: int = 0
     scaled_gradient_cut: int = 0
     seed: int = 0
@@ -110,6 +115,9 @@ class Textbook:
                         self.master[j] = clipped
             self.seed = (self.seed + 0x9E3779B9) % 2**32
             models.append(self.read())
+        halvings = self.decayed(self.step)[1] - self.step[1]
+        if self.step[0]:
+            self.scaled_gradient_cut = max(0, self.scaled_gradient_cut - halvings)
         self.step = self.decayed(self.step)
         self.step_negative = self.decayed(self.step_negative)
         self.penalty_step = self.decayed(self.penalty_step)
@@ -146,7 +154,8 @@ class Textbook:
                 [levels[i + (u >> 1)] for levels, i, u in zip(self.levels, code, draw, strict=True)],
                 [levels[i + (u & 1)] for levels, i, u in zip(self.levels, code, draw, strict=True)],
             ]
-            dots = [round_half_up(sum(a * x for a, x in zip(copy, weights, strict=True)), 16) for copy in chosen]
+            sums = [sum(a * x for a, x in zip(copy, weights, strict=True)) for copy in chosen]
+            dots = [round_dot(dot, 16, self.weight_exponent) for dot in sums]
         if self.loss == "squares":
             (r1, loss1), (r2, loss2) = (self.residual(dot, label) for dot in dots)
             loss = round_half_up(r1 * r2, 8)
@@ -187,7 +196,7 @@ class Textbook:
         if self.draws:
             dots[0] += sum((1 if u & 2 else -1) * x for u, x in zip(draw, weights, strict=True))
             dots[1] += sum((1 if u & 1 else -1) * x for u, x in zip(draw, weights, strict=True))
-        return [round_half_up(dot, b) for dot in dots]
+        return [round_dot(dot, b, self.weight_exponent) for dot in dots]
 
     def residual(self, dot: int, label: int) -> tuple[int, int]:
         return self.clip(self.clip(dot, 24, "z") - (label << 5), 24, "r"), 0
@@ -239,6 +248,7 @@ def textbooks(geometry, settings, master, levels=None):
             model_cut=settings.model_cut,
             scaled_gradient_cut=settings.scaled_gradient_cut,
             seed=settings.seed,
+            weight_exponent=settings.weight_exponent,
             levels=None if levels is None else levels.T.tolist(),
         )
         for of_output in master.tolist()

@@ -30,8 +30,9 @@ class Fixed:
 
 
 LABEL = Fixed(16, 15)
-WEIGHT = Fixed(24, 20)  # what the dot product reads
-MASTER = Fixed(32, 28)  # what the updates accumulate in
+WEIGHT = Fixed(24, 20)  # what the dot product reads, times 2**weight_exponent
+MASTER = Fixed(32, 28)  # what the updates accumulate in, times 2**weight_exponent
+WEIGHT_EXPONENT = Fixed(4, 0)  # of a run: weights lie in [-8, 8) * 2**weight_exponent
 RESIDUAL = Fixed(24, 20)
 SCALED_GRADIENT = Fixed(32, 29)  # step * (sum or difference of two slopes)
 LOSS = Fixed(64, 32)

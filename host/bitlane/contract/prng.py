@@ -18,7 +18,7 @@ SEED_STEP = 0x9E37_79B9  # what the seed grows by at a batch's end; odd, so that
 INDEX_STEP = 0x85EB_CA6B  # from one index in a batch to the next: a chunk's, or a group's
 RANDOM_ROUNDS = 8
 ROUND_KEYS = tuple((i + 1) * SEED_STEP >> 16 & 0xFFFF for i in range(RANDOM_ROUNDS))
-MAX_CUT = 27  # bits that rounding may leave out
+MAX_CUT = 30  # bits that rounding may leave out
 
 
 def lane_offset(lane: int) -> int:

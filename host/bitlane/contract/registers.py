@@ -72,7 +72,7 @@ class Register:
 
 
 IDENTITY = 0x424C414E  # "BLAN"
-VERSION = 0x0003_0000  # major << 16 | minor
+VERSION = 0x0003_0001  # major << 16 | minor
 VLNV = f"bitlane.org:bitlane:accelerator:{VERSION >> 16}.{VERSION & 0xFFFF}"  # vendor:library:name:version of the IP
 CONTROL_START = 1 << 0
 CONTROL_ABORT = 1 << 1
@@ -93,6 +93,7 @@ MODE = (
     Field("prox", 11, 2, "proximal operator at the end of a batch: 0 none, 1 L2, 2 L1, 3 box"),
     Field("batch_tail", 13, 4, "rows in the last group of a batch, 1 to port_bits / 64"),
     Field("epoch_tail", 17, 4, "rows in the last group of an epoch, 1 to port_bits / 64"),
+    Field("weight_exponent", 21, 4, "weights count 2**weight_exponent times: -8 to 7, two's complement"),
 )
 ENCODE = (
     Field("value_type", 0, 2, "type of the raw values: 0 uint8, 1 int16, 2 float32"),
@@ -100,8 +101,13 @@ ENCODE = (
     Field("encode_sets", 3, 4, "draw sets to write, 0 to encoder: set i to draw_address + i * draw_stride"),
 )
 CUTS = (
-    Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 27"),
-    Field("scaled_gradient_cut", 5, 5, "low bits of a scaled gradient that random rounding removes, 0 to 27"),
+    Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 30"),
+    Field(
+        "scaled_gradient_cut",
+        5,
+        5,
+        "low bits that random rounding removes from scaled gradients, 0 to 30, less the growth of the exponent of step",
+    ),
 )
 
 
@@ -132,7 +138,7 @@ def _table() -> tuple[Register, ...]:
         (0x034, "encoder", 32, False, "draw sets that the encoder writes at a time; 0: the build has no encoder"),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group has the rows of a beat"),
-        (0x048, "mode", 21, True, "format of the samples, and what the run computes", MODE),
+        (0x048, "mode", 25, True, "format of the samples, and what the run computes", MODE),
         (0x050, "draw_sets", 32, True, "number of draw sets; epoch e reads set e mod draw_sets"),
         (0x054, "epochs", 32, True, "epochs of the run"),
         (0x058, "batch_groups", 32, True, "row groups of a mini-batch; the last batch of an epoch may have fewer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .fixed_point import NO_DECAY, decayed
+from .fixed_point import NO_DECAY, decayed, split_float
 from .formats import BOUND
 from .modes import Loss, Prox
 
@@ -31,9 +31,11 @@ class Settings:
         Whether the proximal operator leaves out the last feature.
     staleness : {0, 1}, default=0
         How many batches old the model is that a batch reads.
+    weight_exponent : int, default=0
+        Weights count ``2**weight_exponent`` times their format, -8 to 7.
     model_cut, scaled_gradient_cut : int, default=0
         Low bits that random rounding removes from the master weights that are published, and from s and d. 0: no
-        rounding.
+        rounding. That of s and d falls with the step: see `cut_at`.
     seed : int, default=0
         Seed of random rounding, 32 bits.
     """
@@ -48,15 +50,26 @@ class Settings:
     bounds: tuple[int, int] = (BOUND.minimum, BOUND.maximum)
     unpenalized_intercept: bool = False
     staleness: int = 0
+    weight_exponent: int = 0
     model_cut: int = 0
     scaled_gradient_cut: int = 0
     seed: int = 0
 
     def after_epoch(self) -> Settings:
-        """Return the settings after one epoch: steps and penalty step multiplied by the decay."""
+        """Return the settings after one epoch: steps and penalty step multiplied by the decay, and the cut to match."""
+        step = decayed(self.step, self.decay)
         return replace(
             self,
-            step=decayed(self.step, self.decay),
+            step=step,
+            scaled_gradient_cut=self.cut_at(step),
             step_negative=decayed(self.step_negative, self.decay),
             penalty_step=decayed(self.penalty_step, self.decay),
         )
+
+    def cut_at(self, step: int) -> int:
+        """Return the low bits that random rounding removes from s and d when decays have made the step this one.
+
+        It falls by 1 each time that the exponent of the step has grown by 1, so that rounded gradients keep their bits.
+        """
+        (mantissa, before), (_, exponent) = split_float(self.step), split_float(step)
+        return max(0, self.scaled_gradient_cut - (exponent - before)) if mantissa else self.scaled_gradient_cut

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
-from bitlane.contract.formats import BOUND, DECAY_RANGE
+from bitlane.contract.formats import BOUND, DECAY_RANGE, WEIGHT_EXPONENT, Fixed
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
     BURST_BEATS,
@@ -37,7 +37,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
     columns = at["port_bits"] // WORD_BITS
     tail, last_tail = at["batch_tail"], at["epoch_tail"]
     chunks = -(-at["features"] // CHUNK)
-    bounds = _signed(at["bounds"]), _signed(at["bounds"] >> BOUND.bits)
+    bounds = _signed(at["bounds"], BOUND), _signed(at["bounds"] >> BOUND.bits, BOUND)
     limits = {
         "features": at["max_features"],
         "groups": MAX_ROWS,
@@ -99,6 +99,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         bounds=bounds,
         unpenalized_intercept=bool(at["unpenalized_intercept"]),
         staleness=at["staleness"],
+        weight_exponent=_signed(at["weight_exponent"], WEIGHT_EXPONENT),
         model_cut=at["model_cut"],
         scaled_gradient_cut=at["scaled_gradient_cut"],
         seed=at["seed"],
@@ -142,7 +143,7 @@ def _is_precision(at: dict[str, int]) -> bool:
     return 1 <= at["base_digits"] + at["draws"] <= MAX_DIGITS
 
 
-def _signed(field: int) -> int:
-    """The low bits of a register, as a value of format BOUND."""
-    value = field & ((1 << BOUND.bits) - 1)
-    return value - (1 << BOUND.bits) if value > BOUND.maximum else value
+def _signed(field: int, fmt: Fixed) -> int:
+    """The low bits of a register, as a value of a format."""
+    value = field & ((1 << fmt.bits) - 1)
+    return value - (1 << fmt.bits) if value > fmt.maximum else value

@@ -194,9 +194,11 @@ class Driver:
         records, geometry = trace.records(), job.geometry
         master = unpack_master(models.model_out.array, geometry.features)
         snapshots = master.reshape(-1, geometry.outputs, geometry.features)
+        step = self._read("step_now")
         settings = replace(
             job.state.settings,
-            step=self._read("step_now"),
+            step=step,
+            scaled_gradient_cut=job.state.settings.cut_at(step),
             step_negative=self._read("step_negative_now"),
             penalty_step=self._read("penalty_step_now"),
             phase=self._read("phase_now"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import BOUND
+from bitlane.contract.formats import BOUND, WEIGHT_EXPONENT
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS
 from bitlane.errors import DataError, DeviceError
@@ -14,6 +14,7 @@ from .job import Job
 ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
 STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
 BOUND_MASK = (1 << BOUND.bits) - 1
+WEIGHT_EXPONENT_MASK = (1 << WEIGHT_EXPONENT.bits) - 1
 
 
 def register_values(
@@ -107,4 +108,5 @@ def _mode(job: Job) -> dict[str, int]:
         "prox": int(settings.prox),
         "batch_tail": batch_tail,
         "epoch_tail": epoch_tail,
+        "weight_exponent": settings.weight_exponent & WEIGHT_EXPONENT_MASK,
     }

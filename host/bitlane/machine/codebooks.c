@@ -23,7 +23,7 @@ static void select_levels(const struct epoch *e, int64_t rows)
     }
 }
 
-/* Store round_half_up(dot_m, 16) of both copies of the rows of a tile: sums of at most 17 + 23 + 14 bits. */
+/* Store round_half_up(dot_m, 16 - exponent) of both copies of the rows of a tile: sums of at most 17 + 23 + 14 bits. */
 static void level_dots(const struct epoch *e, int64_t output, int64_t rows)
 {
     const int32_t *weights = e->arrays.published + (e->arrays.counters[BANK] * e->shape.outputs + output) * e->published;
@@ -33,7 +33,7 @@ static void level_dots(const struct epoch *e, int64_t output, int64_t rows)
             int64_t sum = 0;
             for (int64_t j = 0; j < e->shape.features; j++)
                 sum += (int64_t)drawn[j] * weights[j];
-            e->arrays.dots[copy * e->tile_rows + row] = round_half_up(sum, LEVEL_FRACTION);
+            e->arrays.dots[copy * e->tile_rows + row] = rounded_dot(sum, LEVEL_FRACTION, e->rules.weight_exponent);
         }
 }
 

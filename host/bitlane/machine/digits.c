@@ -13,19 +13,20 @@ static inline void row_sums(int64_t chunks, const int64_t *words, int64_t row, i
     }
 }
 
-/* Return round_half_up(dot, b) from the sums over the low and over the high digits of a code.
+/* Return round_half_up(dot, b - exponent) from the sums over the low and over the high digits of a code.
  *
  * Codes of more than 16 bits are summed as two halves, of at most 16 + 23 + 14 bits, as in bitlane.reference.blocks.
  */
-static inline int64_t joined(int64_t digits, int64_t low, int64_t high)
+static inline int64_t joined(int64_t digits, int64_t exponent, int64_t low, int64_t high)
 {
-    int64_t high_bits = DIGIT_BITS * (digits - HALF_DIGITS);
+    int64_t high_bits = DIGIT_BITS * (digits - HALF_DIGITS), bits = high_bits + LARGEST_EXPONENT - exponent;
     if (high_bits <= 0)
-        return round_half_up(low, DIGIT_BITS * digits);
-    return (high + ((low + (INT64_C(1) << (HALF + high_bits - 1))) >> HALF)) >> high_bits;
+        return rounded_dot(low, DIGIT_BITS * digits, exponent);
+    low <<= LARGEST_EXPONENT;
+    return ((high << LARGEST_EXPONENT) + ((low + (INT64_C(1) << (HALF + bits - 1))) >> HALF)) >> bits;
 }
 
-/* Store round_half_up(dot_m, b) of both copies of the rows of a tile with an output, two rows at a time.
+/* Store round_half_up(dot_m, b - exponent) of both copies of the rows of a tile with an output, two rows at a time.
  *
  * A digit of bits h and l adds 2 (2 h - 1) + (2 l - 1) times a weight.
  */
@@ -34,7 +35,7 @@ static void digit_dots(const struct epoch *e, int64_t output, int64_t rows)
     const struct shape shape = e->shape;
     const int64_t *base_at = e->arrays.base_at, *draw_at = e->arrays.draw_at;
     int64_t bank = e->arrays.counters[BANK] * shape.outputs + output, digits = shape.base_digits;
-    int64_t columns = shape.rows_per_beat, total = e->arrays.totals[bank];
+    int64_t columns = shape.rows_per_beat, total = e->arrays.totals[bank], exponent = e->rules.weight_exponent;
     const int32_t *weights = e->arrays.published + bank * e->published;
     for (int64_t row = 0; row < rows; row += 2) {
         int64_t pair[2] = {row, least(row + 1, rows - 1)}, low[2] = {0, 0}, high[2] = {0, 0}, sums[4];
@@ -55,7 +56,7 @@ static void digit_dots(const struct epoch *e, int64_t output, int64_t rows)
         for (int k = 0; k < 2; k++)
             for (int copy = 0; copy < 2; copy++) {
                 int64_t drawn = shape.draws ? 2 * sums[2 * k + 1 - copy] - total : 0;
-                e->arrays.dots[copy * e->tile_rows + pair[k]] = joined(digits, low[k] + drawn, high[k]);
+                e->arrays.dots[copy * e->tile_rows + pair[k]] = joined(digits, exponent, low[k] + drawn, high[k]);
             }
     }
 }

@@ -5,6 +5,12 @@ static inline int64_t round_half_up(int64_t x, int64_t n)
     return (x + ((INT64_C(1) << n) >> 1)) >> n;
 }
 
+/* Return round_half_up(dot, bits - exponent), of a negative number of bits too. */
+static inline int64_t rounded_dot(int64_t dot, int64_t bits, int64_t exponent)
+{
+    return round_half_up(dot << LARGEST_EXPONENT, bits + LARGEST_EXPONENT - exponent);
+}
+
 static inline int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -22,7 +22,7 @@ from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import CUT_BITS
 from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_STEP
 from bitlane.contract.sigmoid_lut import LUT_ADDRESS_BITS
-from bitlane.reference.blocks import BASE_SHIFT, DRAW_SHIFT, HALF, LEVEL_SHIFT
+from bitlane.reference.blocks import BASE_SHIFT, DRAW_SHIFT, HALF, LARGEST_EXPONENT, LEVEL_SHIFT
 from bitlane.reference.machine import (
     CELL_BITS,
     HALF_LOSS_SHIFT,
@@ -58,6 +58,7 @@ NUMBERS = {
     "BASE_SHIFT": BASE_SHIFT,
     "DRAW_SHIFT": DRAW_SHIFT,
     "HALF": HALF,
+    "LARGEST_EXPONENT": LARGEST_EXPONENT,
     "PHASE_BITS": PHASE_BITS,
     "SHRINK_SHIFT": SHRINK_SHIFT,
     "ONE": ONE,

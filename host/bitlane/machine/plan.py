@@ -66,6 +66,7 @@ class Rules(NamedTuple):
     high: int
     proximal: int  # features, from the first, that the proximal operator changes
     staleness: int
+    weight_exponent: int
     model_cut: int
     scaled_gradient_cut: int
 
@@ -172,6 +173,7 @@ def rules_of(settings: Settings, features: int) -> Rules:
         high << BOUND_SHIFT,
         features - settings.unpenalized_intercept,
         settings.staleness,
+        settings.weight_exponent,
         settings.model_cut,
         settings.scaled_gradient_cut,
     )

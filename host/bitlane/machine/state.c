@@ -25,7 +25,7 @@ struct rules {
     int64_t prox, threshold; /* of L1 */
     int64_t low, high;       /* the box, as master weights */
     int64_t proximal;        /* features, from the first, that the proximal operator changes */
-    int64_t staleness, model_cut, scaled_gradient_cut;
+    int64_t staleness, weight_exponent, model_cut, scaled_gradient_cut;
 };
 
 enum { PHASE, SEED, SATURATIONS, BANK }; /* in `counters` */

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.formats import LABEL
+from bitlane.contract.formats import LABEL, WEIGHT
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 
@@ -17,6 +18,7 @@ from .ranges import Ranges, TableRanges
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats
 
+WEIGHT_LIMIT = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # stored weights lie within it
 RECIPROCAL_BITS = 24  # significant bits of 1 / scale: times a float32 it is exact in float64
 LEAST_SCALE = 2.0**-900  # below it, 1 / scale times any precision may overflow
 
@@ -42,6 +44,8 @@ class Scaling:
         Whether labels are -1 and 1 and scores are margins, which have no unit.
     intercept_value : float
         Value of the stored feature of the intercept; 0 if none is stored.
+    weight_exponent : int
+        Stored weights count ``2**weight_exponent`` times.
     """
 
     center: Floats
@@ -51,6 +55,7 @@ class Scaling:
     fit_intercept: bool = True
     margins: bool = False
     intercept_value: float = 0.0
+    weight_exponent: int = 0
 
     @property
     def active(self) -> NDArray[np.intp]:
@@ -68,6 +73,11 @@ class Scaling:
         if self.margins:
             return np.ones(len(self.label_scale))
         return np.asarray(self.label_scale * (LABEL.maximum + 1) / LABEL.maximum)
+
+    @property
+    def weight_limit(self) -> float:
+        """What scaled weights lie within."""
+        return math.ldexp(WEIGHT_LIMIT, self.weight_exponent)
 
     def values(self, X: Matrix) -> Floats:
         """Return rows [r, n] in user units as scaled values, float64 [r, s], in [-1, 1]."""
@@ -94,7 +104,7 @@ class Scaling:
         return labels
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return scaled weights as coefficients and intercepts in user units.
+        """Return stored weights as coefficients and intercepts in user units.
 
         Parameters
         ----------
@@ -105,7 +115,7 @@ class Scaling:
         coefficients : float64 array [..., targets, n]
         intercepts : float64 array [..., targets]
         """
-        active, unit = self.active, self.label_unit
+        active, unit = self.active, np.ldexp(self.label_unit, self.weight_exponent)
         coef = np.zeros((*weights.shape[:-1], len(self.scale)))
         coef[..., active] = weights[..., : len(active)] * unit[:, None] / self.scale[active]
         if not self.fit_intercept:
@@ -114,12 +124,12 @@ class Scaling:
         return coef, intercept + unit * self.intercept_value * weights[..., -1] if self.intercept_value else intercept
 
     def weights(self, coef: Floats, intercept: Floats) -> Floats:
-        """Return the scaled weights [targets, s] of coefficients [targets, n] and intercepts [targets] in user units.
+        """Return the stored weights [targets, s] of coefficients [targets, n] and intercepts [targets] in user units.
 
         An intercept that is not stored follows from the centers, and its value here is not used.
         """
         active = self.active
-        unit = np.where(self.label_unit == 0, np.inf, self.label_unit)
+        unit = np.ldexp(np.where(self.label_unit == 0, np.inf, self.label_unit), self.weight_exponent)
         weights: Floats = coef[:, active] * self.scale[active] / unit[:, None]
         if not self.intercept_value:
             return weights

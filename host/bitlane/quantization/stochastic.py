@@ -1,9 +1,9 @@
 """Low precision of the model and of the gradient (ZipML, eq. 2).
 
 Samples are stored with few bits. The weights that dot products read, and the gradients, can be rounded at random as
-well, without bias, while the machine runs. Weights have 32 bits in [-8, 8), of which dot products read 24 without
-rounding. The gradient of a row is its stored sample times the scaled gradient (step times slope), which is what is
-rounded.
+well, without bias, while the machine runs. Weights have 32 bits in [-8, 8) times a power of two
+(`bitlane.training.weight_range`); dot products read 24 of them without rounding. The gradient of a row is its stored
+sample times the scaled gradient (step times slope), which is what is rounded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def model_cut(bits: int | None) -> int:
     Parameters
     ----------
     bits : int or None
-        Bits of a weight in [-8, 8), including the sign, 5 to 23. None: the 24 bits without rounding.
+        Bits of a weight, including the sign, 2 to 23. None: the 24 bits without rounding.
 
     Returns
     -------
@@ -48,14 +48,14 @@ def scaled_gradient_cut(bits: int | None, step: int) -> int:
     """Return the register `scaled_gradient_cut`: the low bits that rounding removes from a scaled gradient.
 
     `bits` counts the bits, including the sign, of a scaled gradient with a slope from -1 to 1. A larger slope takes
-    more bits; nothing is clipped. The unit does not change when the step decays.
+    more bits; nothing is clipped. The unit falls with the step: see `Settings.cut_at`.
 
     Parameters
     ----------
     bits : int or None
         2 to 32; None for no rounding.
     step : int
-        The step register of the first epoch.
+        The step register.
 
     Returns
     -------

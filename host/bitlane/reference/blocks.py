@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.fixed_point import round_half_up
-from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, MASTER, SCALED_GRADIENT, WEIGHT
+from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, MASTER, SCALED_GRADIENT, WEIGHT, WEIGHT_EXPONENT
 from bitlane.contract.layout import DIGIT_BITS
 
 HALF = 16  # bits of a code that one exact multiplication takes: 16 + 23 + 14 (features) = 53
@@ -21,6 +21,7 @@ EXACT_FEATURES = 1 << 53 - (LEVEL.bits - 1) - (WEIGHT.bits - 1)  # whose level t
 DRAW_SHIFT = SCALED_GRADIENT.fraction - MASTER.fraction + 1  # the 1 is the half of the symmetrised gradient
 BASE_SHIFT = DRAW_SHIFT + 2  # the low bit of the first digit weighs a quarter
 # The coefficient is twice step * slope, and the gradient half of the sum of two products.
+LARGEST_EXPONENT = WEIGHT_EXPONENT.maximum  # dot products are shifted left by it first: then only right
 LEVEL_SHIFT = LEVEL.fraction + LEVEL_SCALED_GRADIENT.fraction - MASTER.fraction + 2
 
 Int64s = NDArray[np.int64]
@@ -45,8 +46,10 @@ class Change(Protocol):
 class RowBlock(Protocol):
     """A block of rows."""
 
-    def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """Return the dot products of both copies with weights [n, outputs] in units of 2**-20: int64 [m, outputs]."""
+    def rounded_dots(self, rows: slice, x: Floats, exponent: int) -> list[Int64s]:
+        """Return the dot products of both copies with weights [n, outputs] in units of 2**(exponent - 20), rounded to
+        units of 2**-20: int64 [m, outputs].
+        """
 
     def change(self, rows: slice, first: Int64s, second: Int64s) -> Change:
         """Return the change by these rows for int64 [m, outputs]: s and d, or with codebooks c_1 and c_2."""
@@ -77,8 +80,8 @@ class DigitBlock:
             self._planes[digit] = ((pairs >> 1 & 1).astype(np.float64), (pairs & 1).astype(np.float64))
         return self._planes[digit]
 
-    def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """Return ``round_half_up(dot_m, b)``."""
+    def rounded_dots(self, rows: slice, x: Floats, exponent: int) -> list[Int64s]:
+        """Return ``round_half_up(dot_m, b - exponent)``."""
         low = (self._low[rows] @ x).astype(np.int64)
         if self.has_draws:
             total = x.sum(axis=0)
@@ -86,10 +89,11 @@ class DigitBlock:
         else:
             lows = [low, low]
         if self._high is None:
-            return [round_half_up(dot, self.base_digits * DIGIT_BITS) for dot in lows]
-        high = (self._high[rows] @ x).astype(np.int64)
-        half = 1 << (HALF + self._high_bits - 1)
-        return [(high + ((dot + half) >> HALF)) >> self._high_bits for dot in lows]
+            return [_rounded(dot, self.base_digits * DIGIT_BITS, exponent) for dot in lows]
+        high = (self._high[rows] @ x).astype(np.int64) << LARGEST_EXPONENT
+        bits = self._high_bits + LARGEST_EXPONENT - exponent
+        half = 1 << (HALF + bits - 1)
+        return [(high + (((dot << LARGEST_EXPONENT) + half) >> HALF)) >> bits for dot in lows]
 
     def change(self, rows: slice, s: Int64s, d: Int64s) -> DigitChange:
         """Return the change for s and d."""
@@ -150,11 +154,11 @@ class CodebookBlock:
         self.largest_level = int(np.abs(levels).max())
         self.drawn = [np.take_along_axis(levels, lower + bit, axis=0) for bit in (draws >> 1, draws & 1)]
 
-    def rounded_dots(self, rows: slice, x: Floats) -> list[Int64s]:
-        """Return ``round_half_up(dot_m, 16)``."""
+    def rounded_dots(self, rows: slice, x: Floats, exponent: int) -> list[Int64s]:
+        """Return ``round_half_up(dot_m, 16 - exponent)``."""
         slices = [slice(first, first + EXACT_FEATURES) for first in range(0, len(x), EXACT_FEATURES)]
         of_slices = (np.array([drawn[rows, some] @ x[some] for some in slices], np.int64) for drawn in self.drawn)
-        return [round_half_up(dots.sum(axis=0), LEVEL.fraction) for dots in of_slices]
+        return [_rounded(dots.sum(axis=0), LEVEL.fraction, exponent) for dots in of_slices]
 
     def change(self, rows: slice, c_1: Int64s, c_2: Int64s) -> CodebookChange:
         """Return the change for c_1 and c_2, which are within LEVEL_SCALED_GRADIENT."""
@@ -194,6 +198,11 @@ class CodebookChange:
             terms.append(np.floor(term, out=term))
         terms[0] += terms[1]
         return terms[0]
+
+
+def _rounded(dots: Int64s, bits: int, exponent: int) -> Int64s:
+    """Return ``round_half_up(dots, bits - exponent)``, of a negative number of bits too; at most 56 bits and 7 more."""
+    return round_half_up(dots << LARGEST_EXPONENT, bits + LARGEST_EXPONENT - exponent)
 
 
 def _odd(codes: Codes, bits: int) -> Floats:

@@ -174,7 +174,9 @@ class Reference:
             rows = slice(start, stop)
             self._row += stop - start
             ends = self._row % self._geometry.batch == 0 or self._row == self._geometry.rows
-            coefficients = self._scalars(block.rounded_dots(rows, self._published[0]), labels[rows], first_row)
+            coefficients = self._scalars(
+                block.rounded_dots(rows, self._published[0], self._settings.weight_exponent), labels[rows], first_row
+            )
             self._update(block.change(rows, *coefficients), stop - start, self._end_batch() if ends else None)
             if ends:
                 self._published = [*self._published[1:], self._read()]

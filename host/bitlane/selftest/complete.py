@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import WEIGHT_EXPONENT
 from bitlane.contract.layout import DIGIT_BITS, MAX_DIGITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.precision import Precision
@@ -68,6 +69,7 @@ def _random_case(bench: CheckContext) -> Case:
         "loss": Loss(int(rng.choice(list(Loss)))),
         "unpenalized_intercept": bool(rng.integers(2)),
         "staleness": int(rng.integers(2)),
+        "weight_exponent": int(rng.integers(WEIGHT_EXPONENT.minimum, WEIGHT_EXPONENT.maximum + 1)),
     }
     if bench.config.random_rounding:
         cuts = [int(cut) for cut in rng.integers(MAX_CUT + 1, size=2) * rng.integers(2, size=2)]

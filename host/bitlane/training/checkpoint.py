@@ -23,8 +23,9 @@ from bitlane.support.atomic import atomic_write
 
 from .options import AUTO, TrainingOptions
 
-FORMAT = 4
+FORMAT = 5
 PHASE_BITS = 32
+SCALING = ("fit_intercept", "margins", "intercept_value", "weight_exponent")  # numbers of a `Scaling`
 
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
 
@@ -91,7 +92,7 @@ class Checkpoint:
             "epoch": self.epoch,
             "settings": [asdict(settings) for settings in self.settings],
             "options": self.options.as_dict(),
-            "scaling": {name: getattr(self.scaling, name) for name in ("fit_intercept", "margins", "intercept_value")},
+            "scaling": {name: getattr(self.scaling, name) for name in SCALING},
             "fingerprint": self.fingerprint,
         }
         arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}

@@ -84,7 +84,7 @@ def automatic_rates(
     options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
 ) -> list[float]:
     """Return the rate of `with_learning_rate` for each of several precisions, that of the options aside."""
-    some = slice(None, None, max(1, len(X) // ROWS))
+    some = sample_of(X)
     values, labels = scaling.values(X[some]), y[some]
     curvature = CURVATURE.get(options.objective.loss, 1.0)
     most = min(LARGEST / curvature, LARGEST * options.batch_size, SHARE * options.objective.largest_rate)
@@ -115,6 +115,11 @@ def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Sc
         return options
     steady = with_learning_rate(options, X, y, scaling)
     return replace(steady, learning_rate=STEADY * float(steady.learning_rate))
+
+
+def sample_of(X: Matrix) -> slice:
+    """Return up to 4,095 rows of X [rows, n], at equal distances."""
+    return slice(None, None, max(1, len(X) // ROWS))
 
 
 def draw_variance(values: Floats, base_bits: int) -> Floats:

@@ -89,6 +89,7 @@ class Objective:
         staleness: int = 0,
         class_weight: ClassWeights = (1.0, 1.0),
         free: bool = False,
+        weight_exponent: int = 0,
     ) -> Settings:
         """Return the registers at the start of a run.
 
@@ -106,6 +107,8 @@ class Objective:
             Factors on the gradients of rows with negative labels, and of the other rows.
         free : bool, default=False
             Whether the last feature is an intercept, which penalty and bounds do not change.
+        weight_exponent : int, default=0
+            Stored weights count ``2**weight_exponent`` times.
 
         Raises
         ------
@@ -117,27 +120,28 @@ class Objective:
             raise DataError(f"decay={decay}: the hardware supports {least:g} to {most:g}")
         if isinstance(staleness, bool) or staleness not in (0, 1):
             raise DataError(f"staleness={staleness!r}: choose 0 or 1")
-        step = learning_rate / batch
+        step = math.ldexp(learning_rate / batch, -weight_exponent)
         if not step > 0:
             raise DataError(f"learning_rate / batch_size is {step:g}: it must be above 0")
         name = "learning_rate / batch_size" + (", times a class weight," if class_weight != (1, 1) else "")
         negative, positive = (encode_float(step * weight, STEP_FRACTION, name) for weight in class_weight)
-        box = _box(self.bounds)
+        box = _box(self.bounds, weight_exponent)
         prox = Prox.BOX if box else PENALTIES[self.penalty] if self.strength else Prox.NONE
         return Settings(
             step=positive,
             step_negative=negative,
-            penalty_step=self._rate(prox, self.strength * learning_rate),
+            penalty_step=self._rate(prox, self.strength * learning_rate, weight_exponent),
             decay=round(decay * 2**DECAY_FRACTION),
             loss=LOSSES[self.loss],
             prox=prox,
             bounds=box or (BOUND.minimum, BOUND.maximum),
             unpenalized_intercept=free,
             staleness=int(staleness),
+            weight_exponent=weight_exponent,
         )
 
     @staticmethod
-    def _rate(prox: Prox, change: float) -> int:
+    def _rate(prox: Prox, change: float, weight_exponent: int) -> int:
         """The register penalty_step; `change` is the share of a weight (L2), or the threshold (L1), of a batch."""
         shrink = _largest_change(prox)
         if not change / shrink < 1 - 2.0 ** -(PENALTY_STEP_FRACTION + 1):  # as the register rounds it
@@ -146,6 +150,8 @@ class Objective:
                 f"alpha * learning_rate is {change:g}: the hardware {what} below {shrink:g} a batch: "
                 "lower alpha or learning_rate"
             )
+        if prox == Prox.L1:
+            change = math.ldexp(change, -weight_exponent)
         return encode_float(change / shrink, PENALTY_STEP_FRACTION, "alpha * learning_rate")
 
 
@@ -153,7 +159,7 @@ def _largest_change(prox: Prox) -> float:
     return 2.0**-SHRINK_SHIFT if prox == Prox.L2 else 1.0
 
 
-def _box(bounds: Bounds | None) -> tuple[int, int] | None:
+def _box(bounds: Bounds | None, weight_exponent: int = 0) -> tuple[int, int] | None:
     """The two integers of the bounds register; None without bounds."""
     if bounds is None:
         return None
@@ -166,7 +172,7 @@ def _box(bounds: Bounds | None) -> tuple[int, int] | None:
         raise DataError(f"bounds={bounds!r}: each end must be in [-{reach:g}, {reach:g}), or None")
     if (low, high) == (-math.inf, math.inf):
         return None
-    unit = 2.0**BOUND.fraction
+    unit = 2.0 ** (BOUND.fraction - weight_exponent)
     box = (
         BOUND.minimum if low == -math.inf else math.ceil(low * unit),
         BOUND.maximum if high == math.inf else math.floor(high * unit),

@@ -160,14 +160,14 @@ class TrainingResult:
     @property
     def weights(self) -> Floats:
         """Float64 [targets, n], scaled units, at the end; a stored intercept is not among them."""
-        return self._of_targets(self.scaling.expand(weight_values(self._last.master)), 0)
+        return self._of_targets(self._scaled(self._last.master), 0)
 
     @property
     def snapshots(self) -> Floats | None:
         """Float64 [epochs, targets, n], scaled units, after each epoch; None unless asked for."""
         if self._masters is None:
             return None
-        return self._of_targets(self.scaling.expand(weight_values(self._masters)), 1)
+        return self._of_targets(self._scaled(self._masters), 1)
 
     @property
     def coef(self) -> Floats:
@@ -217,6 +217,10 @@ class TrainingResult:
         ended = epoch - first.epoch
         settings = tuple(advanced(each, ended, self.geometry.batches) for each in first.settings)
         return replace(last, epoch=epoch, master=self._masters[ended - 1], settings=settings)
+
+    def _scaled(self, masters: NDArray[np.int32]) -> Floats:
+        """Return master weights [..., s] as scaled weights [..., n]."""
+        return np.ldexp(self.scaling.expand(weight_values(masters)), self.scaling.weight_exponent)
 
     @staticmethod
     def _of_targets(array: Floats, axis: int) -> Floats:

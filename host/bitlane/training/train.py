@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.fixed_point import decode_float
-from bitlane.contract.formats import STEP_FRACTION, WEIGHT
+from bitlane.contract.formats import STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import master_weights
 from bitlane.contract.prng import SEED_BITS
@@ -21,7 +21,7 @@ from bitlane.driver.fit import check_fit
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
-from bitlane.quantization.scaling import Floats, Matrix, Scaling, intercept_value, scaling_from
+from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling, intercept_value, scaling_from
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.support.phases import PhaseClock
 from bitlane.support.rng import generator
@@ -37,10 +37,10 @@ from .options import AUTO, EQUAL_WEIGHTS, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
+from .weight_range import LARGEST_WEIGHT, with_weight_range
 
 _logger = logging.getLogger(__name__)
 
-WEIGHT_LIMIT = -float(WEIGHT.minimum) * 2.0**-WEIGHT.fraction  # scaled weights lie within it
 SATURATED = 1e-3  # clipped values for each row read, above which a training warns
 ROW_ORDER = 1 << 32  # generator of the row order; the generators of draw sets are numbered from 0
 ROUNDING = ROW_ORDER + 1  # generator of the seed of random rounding
@@ -250,9 +250,13 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
         raise DataError("every column of X is constant: at least one must vary")
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
+    automatic = options.learning_rate == AUTO
     options = with_learning_rate(options, X, targets, scaling)
+    weights = _initial_weights(scaling, initial)
+    options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))
     settings = first_settings(options, scaling, targets.shape[1])
-    return Checkpoint(0, _initial_weights(scaling, initial), settings, options, scaling, fingerprint(X, targets))
+    master = master_weights(np.ldexp(weights, -scaling.weight_exponent))
+    return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets))
 
 
 def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
@@ -272,10 +276,10 @@ def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
 def first_settings(options: TrainingOptions, scaling: Scaling, targets: int) -> tuple[Settings, ...]:
     """Return the registers of each target at the start of a training whose learning rate is a number."""
     pairs = [options.class_weight_of(i) for i in range(targets)]
-    return tuple(_settings(options, pair, bool(scaling.intercept_value)) for pair in pairs)
+    return tuple(_settings(options, pair, scaling) for pair in pairs)
 
 
-def _settings(options: TrainingOptions, class_weight: ClassWeights, unpenalized_intercept: bool) -> Settings:
+def _settings(options: TrainingOptions, class_weight: ClassWeights, scaling: Scaling) -> Settings:
     """The registers at the start of a training."""
     assert not isinstance(options.learning_rate, str)
     settings = options.objective.settings(
@@ -284,7 +288,8 @@ def _settings(options: TrainingOptions, class_weight: ClassWeights, unpenalized_
         options.decay,
         options.staleness,
         class_weight,
-        unpenalized_intercept,
+        bool(scaling.intercept_value),
+        scaling.weight_exponent,
     )
     if not options.random_rounding:
         return settings
@@ -297,11 +302,9 @@ def _settings(options: TrainingOptions, class_weight: ClassWeights, unpenalized_
     )
 
 
-def _initial_weights(scaling: Scaling, initial: InitialModel) -> NDArray[np.int32]:
-    """Master weights int32 [targets, s] of an initial model."""
+def _initial_weights(scaling: Scaling, initial: InitialModel) -> Floats:
+    """Scaled weights [targets, s] of an initial model."""
     targets, n = len(scaling.label_scale), len(scaling.scale)
-    if initial.coef is None and initial.intercept is None:
-        return master_weights(np.zeros((targets, scaling.stored_features)))
     coef = np.zeros((targets, n)) if initial.coef is None else initial.coef
     intercept = np.zeros(targets) if initial.intercept is None else initial.intercept
     if coef.shape != (targets, n) or intercept.shape != (targets,):
@@ -309,10 +312,12 @@ def _initial_weights(scaling: Scaling, initial: InitialModel) -> NDArray[np.int3
             f"coef_init and intercept_init have shapes {coef.shape} and {intercept.shape}, "
             f"but the data needs {(targets, n)} and {(targets,)}"
         )
+    if initial.coef is None and initial.intercept is None:
+        return np.zeros((targets, scaling.stored_features))
     weights = scaling.weights(coef, intercept)
-    if np.abs(weights).max(initial=0.0) > WEIGHT_LIMIT:
-        warn_user(f"initial weights beyond {WEIGHT_LIMIT:g} in scaled units were clipped")
-    return master_weights(weights)
+    if np.abs(weights).max(initial=0.0) > LARGEST_WEIGHT:
+        warn_user(f"initial weights beyond {LARGEST_WEIGHT:g} in scaled units were clipped")
+    return weights
 
 
 def _train_pass(
@@ -338,13 +343,14 @@ def warn_if_saturated(result: TrainingResult) -> None:
     rows = result.geometry.rows * (last.epoch - result.first_epoch)
     if result.saturations <= SATURATED * rows:
         return
-    clipped = f"{result.saturations} values were clipped in {rows} rows read: scaled weights "
+    clipped, limit = f"{result.saturations} values were clipped in {rows} rows read", last.scaling.weight_limit
     if last.options.objective.margins:
         warn_user(
-            f"{clipped}reached {WEIGHT_LIMIT:g}, and larger ones cannot be held: use a penalty, or limit outliers in X"
+            f"{clipped}: scaled weights reached {limit:g}, and larger ones cannot be held: use a penalty, or limit "
+            "outliers in X"
         )
     else:
         warn_user(
-            f"{clipped}or residuals reached {WEIGHT_LIMIT:g}, so training is likely to diverge: lower learning_rate, "
-            "or raise alpha or bits"
+            f"{clipped}: scaled weights reached {limit:g} or residuals {WEIGHT_LIMIT:g}, so training is likely to "
+            "diverge: lower learning_rate, or raise alpha or bits"
         )

@@ -6,7 +6,15 @@ from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data, enum
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import EXPONENT_BITS, LABEL, MANTISSA_BITS, RESIDUAL, SCALED_GRADIENT, WEIGHT
+from bitlane.contract.formats import (
+    EXPONENT_BITS,
+    LABEL,
+    MANTISSA_BITS,
+    RESIDUAL,
+    SCALED_GRADIENT,
+    WEIGHT,
+    WEIGHT_EXPONENT,
+)
 from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, LABELS_PER_WORD, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.sigmoid_lut import LUT
@@ -57,6 +65,7 @@ def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
             "epoch_tail": tail,  # rows in the last group of an epoch
             "epochs": 16,
             "staleness": 1,
+            "weight_exponent": signed(WEIGHT_EXPONENT.bits),
         }
     )
 

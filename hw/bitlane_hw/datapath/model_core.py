@@ -214,6 +214,7 @@ class ModelCore(wiring.Component):
             dot.digits.payload.end.eq(digits.rows[self._output][row]),
             dot.weights.eq(weights.published),
             predict.base_digits.eq(LEVEL.fraction // DIGIT_BITS if config.table_lanes else self.settings.base_digits),
+            predict.weight_exponent.eq(self.settings.weight_exponent),
             slope.loss.eq(self.objective.loss),
             step.step.eq(self.step),
             step.step_negative.eq(self.step_negative),

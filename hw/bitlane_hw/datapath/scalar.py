@@ -7,7 +7,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.formats import LABEL, LOSS, RESIDUAL, SCALED_GRADIENT, STEP_FRACTION
+from bitlane.contract.formats import LABEL, LOSS, RESIDUAL, SCALED_GRADIENT, STEP_FRACTION, WEIGHT_EXPONENT
 from bitlane.contract.layout import MAX_DIGITS
 from bitlane.contract.modes import Loss
 from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
@@ -28,7 +28,7 @@ ONE = 1 << RESIDUAL.fraction
 
 
 class Predict(wiring.Component):
-    """Round both dot products of a row: z = saturate(round_half_up(dot, base bits)), of format RESIDUAL.
+    """Round both dot products of a row: z = saturate(round_half_up(dot, base bits - weight exponent)), as RESIDUAL.
 
     Latency: 2 cycles. Throughput: one row a cycle. No backpressure.
 
@@ -40,7 +40,9 @@ class Predict(wiring.Component):
     Members
     -------
     base_digits : 5 bits, in
-        Half the number of base bits.
+        Half the number of base bits. Constant from three cycles before the first row on, like the next member.
+    weight_exponent : -8 to 7, in
+        What weights count: 2**weight_exponent times their format.
     dots : stream of dots_layout, in, always ready
         Dot products.
     predictions : stream of Predictions, out, always ready
@@ -54,10 +56,11 @@ class Predict(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         bits = dot_bits(config.max_features)
         # Bits of 2**(1 - base bits) * dot, both ends included. Levels, with 16 fraction bits, go from -2 to 2.
-        self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table_lanes
+        self._quotient_bits = bits - 2 * MAX_DIGITS + 2 + config.table_lanes + WEIGHT_EXPONENT.maximum
         super().__init__(
             {
                 "base_digits": In(5),
+                "weight_exponent": In(signed(WEIGHT_EXPONENT.bits)),
                 "dots": In(stream.Signature(dots_layout(config), always_ready=True)),
                 "predictions": Out(stream.Signature(Predictions, always_ready=True)),
                 "clipped": Out(2),
@@ -67,8 +70,10 @@ class Predict(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         dots, out = self.dots.payload, self.predictions.payload
+        largest = WEIGHT_EXPONENT.maximum  # dot products are shifted left by it, then only right
+        right = register(m, ((self.base_digits << 1) + (largest - self.weight_exponent))[:6], "right")
         for i, (dot, z) in enumerate(((dots.dot1, out.z1), (dots.dot2, out.z2))):
-            doubled = (dot << 1) >> (self.base_digits << 1)
+            doubled = (dot << 1 + largest) >> right
             shifted = register(m, doubled[: self._quotient_bits].as_signed(), f"shifted_{i}")
             value, clipped = round_and_saturate(shifted, RESIDUAL)
             m.d.sync += [z.eq(value), self.clipped[i].eq(clipped)]

@@ -84,6 +84,7 @@ def prepare(device, job):
     values["bounds"] = low & 0xFFFF | (high & 0xFFFF) << 16
     for name in SETTINGS_REGISTERS:
         values[name] = int(getattr(settings, name))
+    values["weight_exponent"] = settings.weight_exponent & 15
     for name, value in values.items():
         write(device, name, value)
     return models, trace

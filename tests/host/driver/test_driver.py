@@ -113,7 +113,7 @@ def test_job_bytes_equals_the_allocated_bytes(seed, samples, snapshots, rows_per
     ("name", "value", "message"),
     [
         ("identity", 0, "no bitlane accelerator"),
-        ("version", 4 << 16, r"register map has version 4\.0, but this driver needs 3\.0"),
+        ("version", 4 << 16, r"register map has version 4\.0, but this driver needs 3\.1"),
         ("version", 1 << 16, r"register map has version 1\.0"),
     ],
 )
@@ -229,6 +229,7 @@ def test_every_setting_is_written(seed):
         assert written["snapshots"] == job.snapshots
         for name in SETTINGS_REGISTERS:
             assert written[name] == getattr(job.state.settings, name)
+        assert written["weight_exponent"] == job.state.settings.weight_exponent % 16
     writable = {register.name for register in REGISTERS.values() if register.writable} - {
         *absent_registers(True, False, 0)
     }

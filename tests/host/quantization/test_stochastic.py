@@ -31,7 +31,7 @@ def bits_of(model: SGDRegressor | SGDClassifier) -> tuple[Any, ...]:
 
 
 def test_cuts():
-    assert [model_cut(bits) for bits in (None, 5, 8, 23)] == [0, 27, 24, 9]
+    assert [model_cut(bits) for bits in (None, 2, 8, 23)] == [0, 30, 24, 9]
     step = encode_float(2.0**-6, STEP_FRACTION)  # slopes of 1 give s = 2**-5, 2**24 units: 26 bits with the sign
     assert [scaled_gradient_cut(bits, step) for bits in (None, 32, 26, 25, 8, 2)] == [0, 0, 0, 1, 18, 24]
 
@@ -39,17 +39,21 @@ def test_cuts():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"model_bits": 4}, "model_bits=4: must be None or an integer from 5 to 23"),
+        ({"model_bits": 1}, "model_bits=1: must be None or an integer from 2 to 23"),
         ({"model_bits": 24}, "model_bits=24"),
         ({"gradient_bits": True}, "gradient_bits=True: must be None or an integer from 2 to 32"),
         ({"gradient_bits": 8.0}, "gradient_bits=8.0"),
-        ({"gradient_bits": 2, "batch_size": 1, "learning_rate": 7.0}, "gradient_bits=2 is too few for a step of 7"),
     ],
 )
 def test_unsupported_bits_are_refused(asked, message):
     X, y = some_table(0)
     with pytest.raises(DataError, match=message):
         SGDRegressor(device="emulator", **asked).fit(X, y)
+
+
+def test_a_step_too_large_for_so_few_bits_is_refused():
+    with pytest.raises(DataError, match="gradient_bits=2 is too few for a step of 7: choose 4"):
+        scaled_gradient_cut(2, encode_float(7.0, STEP_FRACTION))
 
 
 def test_a_device_without_random_rounding_is_refused():

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from tests.helpers.sgd_textbook import textbooks
+from tests.helpers.sgd_textbook import round_dot, textbooks
 
 from bitlane.contract.fixed_point import NO_DECAY, encode_float
 from bitlane.contract.formats import STEP_FRACTION
@@ -66,6 +66,7 @@ def random_run(rng, loss=None, prox=None, staleness=None, rows_per_beat=None, ta
         bounds=(low, high),
         unpenalized_intercept=bool(rng.integers(2)),
         staleness=int(rng.integers(2)) if staleness is None else staleness,
+        weight_exponent=int(rng.choice([0, rng.integers(-8, 8)])),
         model_cut=some_cut(rng),
         scaled_gradient_cut=some_cut(rng),
         seed=int(rng.integers(1 << 32)),
@@ -173,8 +174,9 @@ def test_the_dot_product_of_the_widest_row_is_exact(seed):
             ]
             for row in codes.tolist()
         ]
-        rounded = [[(dot + (1 << (bits - 1))) >> bits for dot in dots] for dots in exact]
-        assert block.rounded_dots(slice(0, 2), weights.astype(np.float64))[0].tolist() == rounded
+        for exponent in (-8, int(rng.integers(-7, 7)), 7):
+            rounded = [[round_dot(dot, bits, exponent) for dot in dots] for dots in exact]
+            assert block.rounded_dots(slice(0, 2), weights.astype(np.float64), exponent)[0].tolist() == rounded
 
 
 def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
@@ -189,11 +191,12 @@ def test_the_dot_product_of_the_widest_row_of_levels_is_exact(seed):
     codes[1], draws[1] = 1, 3
     codes[2], draws[2] = rng.integers(0, 2, 16384), rng.integers(0, 4, 16384)
     block = blocks.CodebookBlock(codes, draws, levels.astype(np.float64))
-    dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64))
+    exponent = int(rng.choice([-8, 0, 7]))
+    dots = block.rounded_dots(slice(0, 3), weights.astype(np.float64), exponent)
     for found, bits in zip(dots, (draws >> 1, draws & 1), strict=True):
         chosen = np.take_along_axis(levels, (codes + bits).astype(np.intp), axis=0).tolist()
         exact = [sum(a * x for a, x in zip(row, weights[:, 0].tolist(), strict=True)) for row in chosen]
-        assert found[:, 0].tolist() == [(dot + (1 << 15)) >> 16 for dot in exact]
+        assert found[:, 0].tolist() == [round_dot(dot, 16, exponent) for dot in exact]
 
 
 def test_the_division_of_an_epoch_does_not_matter(seed):

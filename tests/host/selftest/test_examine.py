@@ -122,8 +122,8 @@ def test_every_mode_runs(
     assert any(geometry.batches == 1 for geometry, _ in seen)
     assert any(settings.decay < 1 << 16 for _, settings in seen)
     if "random_rounding" in build:
-        assert {settings.model_cut for _, settings in seen} >= {0, 1, 27}
-        assert {settings.scaled_gradient_cut for _, settings in seen} >= {0, 1, 27}
+        assert {settings.model_cut for _, settings in seen} >= {0, 1, 30}
+        assert {settings.scaled_gradient_cut for _, settings in seen} >= {0, 1, 30}
         assert max(geometry.level_slots for geometry, _ in seen) == build["level_slots"]
 
 
@@ -228,8 +228,8 @@ def test_the_first_difference_is_named(name: str, message: str, seed: int, monke
         ({}, "loss", 3, 0, "loss=0x3"),
         ({"level_slots": 64}, "base_digits", 4, 2, "base_digits=0x4"),
         ({"level_slots": 64}, "draws", 0, 1, "draws=0x0"),
-        ({"random_rounding": True}, "model_cut", 28, 0, "model_cut=0x1c"),
-        ({"random_rounding": True}, "scaled_gradient_cut", 28, 0, "scaled_gradient_cut=0x1c"),
+        ({"random_rounding": True}, "model_cut", 31, 0, "model_cut=0x1f"),
+        ({"random_rounding": True}, "scaled_gradient_cut", 31, 0, "scaled_gradient_cut=0x1f"),
         ({}, "trace", None, None, "trace misaligned; trace beyond 40 bits"),
     ],
 )

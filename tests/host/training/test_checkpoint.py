@@ -196,7 +196,7 @@ def rewritten(path, change):
         (lambda path: path.write_bytes(path.read_bytes()[:-30]), "damaged"),
         (lambda path: path.write_bytes(b"PK\3\4" + bytes(99)), "damaged"),
         (lambda path: np.savez(path, coef=np.ones(3)), "not a checkpoint"),
-        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 4"),
+        (lambda path: rewritten(path, lambda header, _: header.update(format=9)), "has format 9, this bitlane reads 5"),
         (lambda path: rewritten(path, lambda header, _: header.pop("options")), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["options"].update(bytes=1)), "damaged"),
         (lambda path: rewritten(path, lambda header, _: header["settings"][0].update(loss=7)), "damaged"),

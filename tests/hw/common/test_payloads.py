@@ -45,6 +45,7 @@ def test_settings(config):
         "epoch_tail": bits(config.rows_per_beat),
         "epochs": bits(MAX_EPOCHS),
         "staleness": 1,
+        "weight_exponent": 4,
     }
 
 

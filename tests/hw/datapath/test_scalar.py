@@ -70,15 +70,18 @@ def predict() -> BlockSimulator:
 
 
 @pytest.mark.parametrize("base_digits", [0, 1, 2, 3, 4, 7, 11, 15, 16])
-def test_predict(seed: int, predict: BlockSimulator, base_digits: int) -> None:
+@pytest.mark.parametrize("weight_exponent", [-8, -3, 0, 1, 7])
+def test_predict(seed: int, predict: BlockSimulator, base_digits: int, weight_exponent: int) -> None:
     rng = Random(seed)
     dut = predict.dut
     assert Predict.latency == 2
     # Random sizes, often the largest one, or on both sides of a rounding or saturation boundary.
     sample = 4**base_digits - (base_digits == 16)  # the largest one; with 16 base digits there is no draw to add 1
     largest = CONFIG.max_features * sample << 23
-    half = (1 << 2 * base_digits) // 2
-    corners = [(end << 2 * base_digits) - half + near for end in (LOWEST, 0, HIGHEST + 1) for near in (-1, 0)]
+    right = max(0, 2 * base_digits - weight_exponent)
+    half = (1 << right) // 2
+    corners = [(end << right) - half + near for end in (LOWEST, 0, HIGHEST + 1) for near in (-1, 0)]
+    corners = [dot for dot in corners if abs(dot) <= largest]
     cases: list[Case] = []
     clips: Counter[bool] = Counter()
     for _ in range(400):
@@ -87,7 +90,7 @@ def test_predict(seed: int, predict: BlockSimulator, base_digits: int) -> None:
             for _ in range(2)
         ]
         dots[rng.randrange(2)] = rng.choice((dots[0], -largest, largest, *corners))
-        (z1, clipped1), (z2, clipped2) = (predicted(dot, base_digits) for dot in dots)
+        (z1, clipped1), (z2, clipped2) = (predicted(dot, base_digits, weight_exponent) for dot in dots)
         end = random_end(rng)
         row = {"dot1": dots[0], "dot2": dots[1], "end": end}
         cases.append((row, {"z1": z1, "z2": z2, "end": end}, clipped1 | clipped2 << 1))
@@ -95,10 +98,13 @@ def test_predict(seed: int, predict: BlockSimulator, base_digits: int) -> None:
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.base_digits, base_digits)
+        ctx.set(dut.weight_exponent, weight_exponent)
+        await ctx.tick()
         await check_stream(ctx, dut.dots, dut.predictions, dut.clipped, Predict.latency, cases, rng)
 
     predict.run(testbench)
-    assert clips[True] and clips[False], "the test must clip at both ends of the range"
+    reachable = rounded(largest, 2 * base_digits + 8) << 8 + weight_exponent > HIGHEST << 1
+    assert not reachable or (clips[True] and clips[False]), "the test must clip at both ends of the range"
 
 
 # --- Slope ---------------------------------------------------------------------------------------

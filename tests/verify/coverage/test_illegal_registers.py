@@ -55,5 +55,5 @@ def test_rules_of_table_lanes_and_rounding() -> None:
         room = SMALL_TABLE.level_slots // level_slots(bits) * 32
         assert wanted is None if room >= SMALL_TABLE.max_features else wanted["features"] == room + 1
     cuts = {values[name] for values in rules.values() for name in values if name.endswith("_cut")}
-    assert cuts == {MAX_CUT + 1, 31}
+    assert cuts == {MAX_CUT + 1}
     assert not any("cut" in rule or "bits" in rule for rule in illegal_registers(SMALL))

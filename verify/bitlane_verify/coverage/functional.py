@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
+from bitlane.contract.formats import WEIGHT_EXPONENT
 from bitlane.contract.layout import BURST_BEATS, CHUNK, MAX_DIGITS
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane_sim.rtl.harness import Monitor
@@ -61,6 +62,7 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group.declare("snapshots", ("off", "on"))
     group.declare("decay", ("off", "on"))
     group.declare("class weights", ("equal", "different"))
+    group.declare("weight exponent", (*range(WEIGHT_EXPONENT.minimum, WEIGHT_EXPONENT.maximum + 1),))
     group.cross("prox, last feature", PROXES[1:], ("penalized", "unpenalized"))
     group.cross("clipped", (*CLIPPED, *(table_lanes.CLIPPED if config.table_lanes else ())), SIDES)
     group.declare("prox", PROX_EFFECTS)
@@ -112,6 +114,8 @@ def sample_registers(group: Covergroup, registers: dict[str, int], config: Accel
     group.hit("snapshots", ("off", "on")[r["snapshots"]])
     group.hit("decay", ("on", "off")[r["decay"] == NO_DECAY])
     group.hit("class weights", ("equal", "different")[r["step"] != r["step_negative"]])
+    exponent = r["weight_exponent"]
+    group.hit("weight exponent", exponent - (exponent > WEIGHT_EXPONENT.maximum) * (1 << WEIGHT_EXPONENT.bits))
     if prox != Prox.NONE.name:
         group.hit("prox, last feature", prox, ("penalized", "unpenalized")[r["unpenalized_intercept"]])
 

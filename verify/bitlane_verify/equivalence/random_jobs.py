@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
-from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER
+from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, WEIGHT_EXPONENT
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, level_slots
 from bitlane.contract.modes import Loss, Prox
@@ -153,6 +153,7 @@ def random_settings(chosen: Random, two_models: bool, rounding: bool = False) ->
         bounds=_bounds(chosen),
         unpenalized_intercept=bool(chosen.integers(2)),
         staleness=int(two_models and chosen.integers(2)),
+        weight_exponent=int(chosen.integers(WEIGHT_EXPONENT.minimum, WEIGHT_EXPONENT.maximum + 1)),
         model_cut=_cut(chosen) if rounding else 0,
         scaled_gradient_cut=_cut(chosen) if rounding else 0,
         seed=int(chosen.integers(1 << SEED_BITS)) if rounding else 0,

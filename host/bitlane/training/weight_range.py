@@ -1,0 +1,113 @@
+"""The range of the weights of a training: a power of two, chosen from its table before it begins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from bitlane.contract.formats import LABEL, WEIGHT_EXPONENT
+from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
+
+from .learning_rate import sample_of
+from .options import TrainingOptions
+
+LARGEST_WEIGHT = math.ldexp(WEIGHT_LIMIT, WEIGHT_EXPONENT.maximum)
+LARGEST_MARGIN = 8.0  # beyond it the logistic slope is 0, and a prediction is clipped
+LABEL_UNITS = 2.0**LABEL.fraction
+ITERATIONS = 30  # of conjugate gradients
+ROOM = 2.0  # a rounded model has this range over its largest weight
+
+
+def with_weight_range(
+    options: TrainingOptions, automatic: bool, X: Matrix, y: Matrix, scaling: Scaling, initial: float = 0.0
+) -> tuple[TrainingOptions, Scaling]:
+    """Return a scaling with the exponent e of the weights, which lie in ``[-8, 8) * 2**e``, and options that suit it.
+
+    Without random rounding of the model, e is the least one, 0 or more, that no weight of the training should need
+    more than (`_reach`). A rounded model has 2**model_bits values in its range, so the range is as small as the
+    weights allow: twice the largest weight of the least-squares solution for some rows. What random rounding adds to
+    the noise of a gradient, over the noise that the labels leave, lowers a rate that is automatic by its share.
+
+    Parameters
+    ----------
+    options : TrainingOptions
+        With a number as learning rate.
+    automatic : bool
+        Whether that rate was computed, so that it may be lowered.
+    X : array [rows, n]
+        Up to 4,095 rows, at equal distances, are looked at.
+    y : array [rows, targets]
+    scaling : Scaling
+    initial : float, default=0.0
+        The largest scaled weight that the training begins with.
+    """
+    some = sample_of(X)
+    values, labels = scaling.values(X[some]), scaling.labels(y[some]) / LABEL_UNITS
+    if not options.random_rounding:
+        exponent = _exponent(max(initial, _reach(options, values, labels, len(X))))
+        return options, replace(scaling, weight_exponent=max(0, exponent))
+    weights = least_squares(values, labels)
+    noise = float(np.mean(np.square(labels - values @ weights), axis=0).min())
+    largest = max(initial, np.abs(weights).max() * ROOM)
+    if options.objective.margins:  # of sure predictions, which least squares do not make
+        largest = max(largest, _reach(options, values, labels, len(X)))
+    exponent = _exponent(largest) if options.model_bits is not None else 0
+    rate = float(options.learning_rate)
+    exponent = max(exponent, math.ceil(math.log2(rate / options.batch_size)), WEIGHT_EXPONENT.minimum)
+    if automatic:
+        rate /= 1 + _rounding_noise(options, values, exponent) / max(noise, 1e-300)
+    return replace(options, learning_rate=rate), replace(scaling, weight_exponent=exponent)
+
+
+def least_squares(values: Floats, labels: Floats) -> Floats:
+    """Return the weights [s, targets] of least squares after `ITERATIONS` conjugate gradients from 0."""
+    weights = np.zeros((values.shape[1], labels.shape[1]))
+    residual = values.T @ labels
+    direction, energy = residual.copy(), np.square(residual).sum(axis=0)
+    least = energy * 1e-12
+    for _ in range(min(ITERATIONS, values.shape[1])):
+        image = values.T @ (values @ direction)
+        curvature = (direction * image).sum(axis=0)
+        step = np.where((curvature > 0) & (energy > least), energy / np.where(curvature > 0, curvature, 1.0), 0.0)
+        weights += step * direction
+        residual -= step * image
+        energy, before = np.square(residual).sum(axis=0), energy
+        direction = residual + energy / np.where(before > 0, before, 1.0) * direction
+    return weights
+
+
+def _reach(options: TrainingOptions, values: Floats, labels: Floats, rows: int) -> float:
+    """Return how far a weight may go in a training, in scaled units.
+
+    A weight that alone explains the labels is s / v, where v is the root mean square of its column and s that of the
+    labels, or the largest margin. Steps whose sum is t, however many epochs there are, take it to at most t g v, along
+    slopes whose root mean square is g. The lesser of both is how far it goes; the column with the largest one decides.
+    Bounds hold all of them.
+    """
+    if options.objective.bounds is not None:
+        return 0.0
+    column = np.sqrt(np.mean(np.square(values), axis=0))
+    slope = 1.0 if options.objective.margins else float(np.sqrt(np.mean(np.square(labels), axis=0)).max(initial=0.0))
+    largest = LARGEST_MARGIN if options.objective.margins else slope
+    epochs = math.inf if options.decay == 1 else 1 / (1 - options.decay)
+    steps = float(options.learning_rate) * epochs * math.ceil(rows / options.batch_size)
+    column = column[column > 0]
+    return float(np.minimum(largest / column, steps * slope * column).max(initial=0.0))
+
+
+def _exponent(largest: float) -> int:
+    """Return the least exponent with which weights up to this size, or the largest possible ones, are within range."""
+    return min(math.ceil(math.log2(max(largest, 1e-300) / WEIGHT_LIMIT)), WEIGHT_EXPONENT.maximum)
+
+
+def _rounding_noise(options: TrainingOptions, values: Floats, exponent: int) -> float:
+    """Return the mean variance that random rounding adds to the slope of a row; a sixth of a unit squared each time."""
+    model = gradient = 0.0
+    if options.model_bits is not None:
+        unit = 2 * WEIGHT_LIMIT * 2.0 ** (exponent - options.model_bits)
+        model = float(np.square(values).sum(axis=1).mean()) * unit**2 / 6
+    if options.gradient_bits is not None:
+        gradient = 4.0 ** (1 - options.gradient_bits) / 6
+    return model + gradient
