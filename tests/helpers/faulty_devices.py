@@ -224,8 +224,8 @@ class WrongDots(Reference):
         block = super()._block_of(codes, draws)
         correct = block.rounded_dots
 
-        def rounded_dots(rows, x):
-            first, second = correct(rows, x)
+        def rounded_dots(rows, x, exponent):
+            first, second = correct(rows, x, exponent)
             return [first, -second]
 
         block.rounded_dots = rounded_dots  # type: ignore[method-assign]
@@ -362,6 +362,7 @@ FAULTS = (
     EmulatedFault(names.CODEBOOKS, reference=WrongSlot, build=TABLE),
     EmulatedFault(names.SCALAR, reference=WrongLogistic),
     EmulatedFault(names.SCALAR, reference=deaf(step_negative=0x9000 | 8 << 16), first=False),
+    EmulatedFault(names.SCALAR, reference=deaf(weight_exponent=0)),
     EmulatedFault(names.DIGIT_PASS, reference=WrongGradient),
     EmulatedFault(names.TABLE_PASS, reference=WrongGradient, build=TABLE),
     *(

@@ -48,7 +48,8 @@ bounds : pair of floats or None, optional
 staleness : {0, 1}, default=0
     How many batches old the weights are that a batch reads. With 1 the hardware never waits for an update.
 model_bits : int, optional
-    5 to 23: bits of the weights that dot products read, rounded at random for every batch (ZipML, eq. 2).
+    2 to 23: bits of the weights that dot products read, rounded at random for every batch (ZipML, eq. 2). Their range
+    is a power of two that fits the weights of the table.
 gradient_bits : int, optional
     2 to 32: bits of step times slope, for slopes from -1 to 1, rounded at random for every row. Both roundings are
     unbiased and need a device with random rounding.

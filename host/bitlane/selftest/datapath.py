@@ -135,8 +135,8 @@ def _training(config: AcceleratorConfig) -> _Cases:
         cases.append((gradient, _title(precision), Case(precision).check))
     two_steps = {"step_negative": 0xA123 | 10 << 16}
     for loss in Loss:
-        case = Case(settings={"loss": loss, **two_steps})
-        cases.append((SCALAR, f"two steps, loss {loss.name.lower()}", case.check))
+        case = Case(settings={"loss": loss, "weight_exponent": 2 - 3 * int(loss), **two_steps})
+        cases.append((SCALAR, f"two steps and weight exponent, loss {loss.name.lower()}", case.check))
     full = {"step": 0xFFFF, "step_negative": 0xFFFF}
     cases.append((UPDATE, "saturated weights", Case(weight_bits=LARGE_WEIGHTS, settings=full).check))
     for prox, settings in PROXES.items():

@@ -37,6 +37,7 @@ def test_modes_fill_their_own_bins_only() -> None:
         registers(
             0, features=33, groups=10, batch_groups=4, batch_tail=1, epoch_tail=1, base_digits=3, draws=1, draw_sets=2,
             epochs=2, loss=Loss.HINGE, prox=Prox.L1, unpenalized_intercept=1, staleness=1, decay=NO_DECAY, step=5,
+            weight_exponent=9,
         ),
         SMALL,
     )  # fmt: skip
@@ -44,7 +45,7 @@ def test_modes_fill_their_own_bins_only() -> None:
         "loss, prox, staleness: HINGE x L1 x stale", "stored digits: 4", "base digits: 3", "digits read: base and draw",
         "stored digits, last batch: 4 x partial", "batches: partial last", "last lane: 0", "chunks: 2", "draw sets: 2",
         "epochs: within the draw sets", "snapshots: off", "decay: off", "class weights: different",
-        "prox, last feature: L1 x unpenalized",
+        "weight exponent: -7", "prox, last feature: L1 x unpenalized",
     }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def judge(cases: Sequence[DatasetCase]) -> Claim:
         reason=reason,
         differs=(
             "Double sampling without codebooks stores an even number of bits, so 6 stands for the paper's 5 or 6.",
-            "We quantize only the samples. Figure 4 of the paper also quantizes model and gradient.",
+            "Here only the samples have few bits. Model and gradient too, figure 4 of the paper, are the next claim.",
             "We multiply the learning rate by 0.8 after each epoch; the paper divides it by the number of the epoch. "
             "As in the paper, all precisions start with the learning rate of full precision.",
             "We generate Synthetic 100 ourselves: 10,000 rows, uniform features, and label noise of a tenth of the "

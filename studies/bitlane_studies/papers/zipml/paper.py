@@ -6,7 +6,7 @@ from bitlane.data.cifar10 import load_cifar10
 from bitlane.data.datasets import load_dataset
 
 from ..paper import Paper
-from . import batches, convergence, fewest, network, speed, tomography, variance
+from . import batches, convergence, end_to_end, fewest, network, speed, tomography, variance
 from .sizes import FULL, QUICK
 from .tasks import REAL
 
@@ -24,6 +24,7 @@ PAPER = Paper(
     check_needs=check_needs,
     measures=(
         convergence.measure,
+        end_to_end.measure,
         fewest.measure,
         batches.measure,
         speed.measure,

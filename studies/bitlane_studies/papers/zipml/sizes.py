@@ -21,6 +21,8 @@ class ZipMLSize(claim.StudySize):
         Training images of CIFAR-10, and passes over them.
     pixels, scan_epochs : int
         Side of the reconstructed image in pixels, and passes over its rays.
+    part_seeds : int
+        Trainings with samples, model and gradient of few bits.
     """
 
     rows: int
@@ -29,7 +31,8 @@ class ZipMLSize(claim.StudySize):
     image_epochs: int
     pixels: int
     scan_epochs: int
+    part_seeds: int
 
 
-FULL = ZipMLSize("full", 3, 20_000, 20, 45_000, 3, 64, 20)
-QUICK = ZipMLSize("quick", 2, 600, 4, 400, 1, 16, 4)
+FULL = ZipMLSize("full", 3, 20_000, 20, 45_000, 3, 64, 20, 5)
+QUICK = ZipMLSize("quick", 2, 600, 4, 400, 1, 16, 4, 2)

@@ -13,7 +13,7 @@ from bitlane.devices import open_device
 from bitlane.errors import DeviceError
 from bitlane.evaluation.compare import SAMPLINGS, ComparisonData, train_as
 from bitlane_studies.papers.claim import ClaimVerdict
-from bitlane_studies.papers.zipml import batches, convergence, fewest, speed
+from bitlane_studies.papers.zipml import batches, convergence, end_to_end, fewest, speed
 from bitlane_studies.papers.zipml.sizes import QUICK
 from bitlane_studies.papers.zipml.tasks import TAILS, LinearTask, comparisons, real, synthetic, synthetic_data
 
@@ -176,3 +176,19 @@ def test_outliers_of_cod_rna_are_clipped(data_dir):
     assert task.data.X.shape == (QUICK.rows, 8) and set(task.data.y) == {-1.0, 1.0}
     share = np.mean(task.data.X.max(axis=0) == task.data.X, axis=0)
     assert (share >= TAILS[0] / 2).all()
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(1.009, ClaimVerdict.HELD), (1.011, ClaimVerdict.FAILED)])
+def test_all_parts_are_judged_by_the_mean_final_loss_of_six_bits(last, verdict):
+    few = {bits: np.array([[3.0, 1.0], [3.0, 2 * last - 1]]) for bits in end_to_end.BITS}
+    few[4] = 9 * few[4]
+    claim = end_to_end.judge([end_to_end.PartsCurves(TASK, np.array([[2.0, 1.0]] * 2), few)])
+    assert claim.verdict is verdict and "a set" in claim.reason
+
+
+def test_all_parts_of_few_bits_are_trained(seed):
+    """Few bits end near full precision on a toy set; the curves differ, so all three parts are rounded."""
+    task = LinearTask("a set", synthetic_data(900, 5, 0.5), synthetic(900, 6).schedule)
+    found = end_to_end.curves(task, 1, print)
+    assert found.full.shape == (1, 6) and found.full[0, -1] == 1.0
+    assert all(abs(found.few[bits][0, -1] - 1) < 0.3 and (found.few[bits] != found.full).all() for bits in (8, 6))
