@@ -39,10 +39,19 @@ def emulated_kernels(command: Sequence[str], pointer_bytes: int) -> Kernels:
 
 
 def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable[..., None]:
-    def encode(X, mapped, runs, of_rows, offsets, row_offsets, stride, words) -> None:
-        features, sets = len(mapped.columns), int(of_rows.size > 0) if of_rows.ndim == 1 else len(of_rows)
+    def encode(X, mapped, runs, of_rows, masks, offsets, target) -> None:
+        features, shape = len(mapped.columns), (len(of_rows) > 0, len(masks))
         padding = (0, -features % CHUNK)
-        sizes = (X.itemsize, features, mapped.base_bits, len(runs), sets, stride, words.size, pointer_bytes)
+        sizes = (
+            X.itemsize,
+            features,
+            mapped.base_bits,
+            len(runs),
+            *shape,
+            target.stride,
+            target.words.size,
+            pointer_bytes,
+        )
         arrays = (
             np.array([draws, VALUE_TYPES.index(X.dtype), *X.shape, *sizes], np.int64),
             X,
@@ -50,12 +59,13 @@ def _kernel(command: Sequence[str], pointer_bytes: int, draws: bool) -> Callable
             np.pad(mapped.offsets, padding),
             runs.astype(np.int64),
             of_rows,
+            masks,
             np.pad(offsets, padding),
-            row_offsets.astype(np.int64),
-            words,
+            target.row_offsets.astype(np.int64),
+            target.words,
         )
         done = subprocess.run(command, input=b"".join(each.tobytes() for each in arrays), capture_output=True)
         assert done.returncode == 0, (done.returncode, done.stderr)
-        words[:] = np.frombuffer(done.stdout, np.uint64).reshape(words.shape)
+        target.words[:] = np.frombuffer(done.stdout, np.uint64).reshape(target.words.shape)
 
     return encode

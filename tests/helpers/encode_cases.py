@@ -57,8 +57,11 @@ class Case:
         """The base code and the draw code of one stored feature."""
         precision, scaling = self.precision, self.scaling
         word = None
-        if precision.sampling in ("double", "naive"):
+        if precision.sampling == "naive":
             word = textbook.draw_word(textbook.set_seed(self.seed, self.number), row, feature)
+        elif precision.sampling == "double":
+            word = textbook.draw_word(textbook.set_seed(self.seed, self.number // 16), row, feature)
+            word ^= textbook.strata(self.number)
         if feature < len(scaling.active):
             column = scaling.active[feature]
             found = scaling.center[column], scaling.scale[column]

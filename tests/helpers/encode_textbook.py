@@ -21,6 +21,17 @@ def set_seed(seed: int, number: int) -> int:
     return int(np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1)[0])
 
 
+def strata(number: int) -> int:
+    """The bits of a word that draw set `number` inverts: each of the 4 x 4 strata of both halves once in 16 sets.
+
+    The first half's stratum moves by a half for odd numbers and by a quarter for every other four; so does the second
+    half's for every other two and every other eight.
+    """
+    first = number % 2 * 2 + number // 4 % 2
+    second = number // 2 % 2 * 2 + number // 8 % 2
+    return first << 30 | second << 14
+
+
 def draw_word(seed: int, row: int, feature: int) -> int:
     """Five rounds of x, y -> y ^ (x<<<1 & x<<<8) ^ x<<<2 ^ key on the halves of a word of the row plus steps."""
     x, y = divmod((random_word(seed, row, 64) + feature * 0xF28ED069) % 2**32, 2**16)

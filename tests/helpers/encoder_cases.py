@@ -28,7 +28,7 @@ class EncoderCase:
 
     geometry: Geometry
     settings: dict[str, int]
-    seeds: list[int]
+    seed: int
     source: Words
     regions: list[Words]  # the base region, then each draw region
 
@@ -66,7 +66,9 @@ def random_case(
     if not len(scaling.active):
         return random_case(seed + 1, base_bits, sets, outputs, max_features, dtype, rows)
     first = int(rng.integers(3)) if rows > 1 else 2
-    chosen, used = slice(first, first + rows), min(sets, int(rng.integers(1, sets + 1))) * precision.draws
+    chosen, used = slice(first, first + rows), int(rng.integers(1, sets + 1)) * precision.draws
+    number = int(rng.integers(40))  # of the first draw set; after the last of a group comes its first
+    numbers = [number // 16 * 16 + (number + i) % 16 for i in range(used)]
     encoder = SampleEncoder(X[chosen], y[chosen], scaling, precision, seed, first_row=first)
     geometry = Geometry.of(precision, scaling.stored_features, rows, 4, 1, outputs)
     base = bool(rng.integers(2)) or not used
@@ -80,12 +82,13 @@ def random_case(
             "base": int(base),
             "base_digits": precision.base_digits,
             "sets": used,
+            "first_set": number % 16,
         },
-        seeds=[(seed_word(seed, number) + first * INDEX_STEP) % (1 << 32) for number in range(sets)],
+        seed=(seed_word(seed, number // 16) + first * INDEX_STEP) % (1 << 32),
         source=source,
         regions=[
             encoder.base(geometry, 0) if base else np.empty(0, np.uint64),
-            *encoder.draws(geometry, 0, range(used)),
+            *encoder.draws(geometry, 0, numbers),
         ],
     )
 

@@ -89,11 +89,13 @@ class Aliased(EmulatorDevice):
         super().write(self._same(offset), value)
 
 
-class OneEncoderSeed(EmulatorDevice):
-    """All draw sets of an encoding have the seed of the first one."""
+class FirstDrawSets(EmulatorDevice):
+    """Every encoding has the first draw sets of its group."""
 
     def _encoding(self):
-        self._values["encode_seed_1"] = self._values["encode_seed_0"]
+        first = REGISTERS["encode"].fields[-1]
+        assert first.name == "encode_first"
+        self._values["encode"] &= ~(((1 << first.bits) - 1) << first.low)
         yield from super()._encoding()
 
 
@@ -378,7 +380,7 @@ FAULTS = (
     EmulatedFault(names.MODEL_ROUNDING, reference=StuckSeed, build=ROUNDING),
     EmulatedFault(names.MODEL_ROUNDING, reference=deaf(model_cut=0), build={**ROUNDING, **TABLE}),
     EmulatedFault(names.GRADIENT_ROUNDING, reference=deaf(scaled_gradient_cut=0), build=ROUNDING),
-    EmulatedFault(names.ENCODER, OneEncoderSeed, build=ENCODER),
+    EmulatedFault(names.ENCODER, FirstDrawSets, build=ENCODER),
     EmulatedFault(names.COUNTERS, FewerCycles, first=False),
     EmulatedFault(names.COUNTERS, FewerBeats, first=False),
     EmulatedFault(names.COUNTERS, NoStalls),

@@ -1,6 +1,6 @@
 /* The encoder's kernels as a program, for emulators of other processors: one call, from standard input to output.
  *
- * Input: 12 numbers of 64 bits in the order of `enum number`, then the arrays of `struct rows`. There, integers of the
+ * Input: 13 numbers of 64 bits in the order of `enum number`, then the arrays of `struct rows`. There, integers of the
  * size of a pointer have 64 bits. Output: the words of the regions.
  */
 #include "kernels.c"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum number {
-    DRAWS, TYPE, COUNT, COLUMNS, VALUE_BYTES, FEATURES, BASE_BITS, RUNS, RANDOM, STRIDE, WORDS, POINTER, NUMBERS
+    DRAWS, TYPE, COUNT, COLUMNS, VALUE_BYTES, FEATURES, BASE_BITS, RUNS, RANDOM, SETS, STRIDE, WORDS, POINTER, NUMBERS
 };
 
 static void *take(int64_t count, size_t size)
@@ -47,9 +47,10 @@ int main(void)
     rows.offsets = take(padded, sizeof(double));
     rows.runs = take_indices(3 * n[RUNS]);
     rows.of_rows = take(n[RANDOM] * n[COUNT], sizeof(uint32_t));
+    rows.masks = take(n[SETS], sizeof(uint32_t));
     rows.feature_offsets = take(padded, sizeof(uint32_t));
-    rows.sets = (intptr_t)n[RANDOM];
-    rows.region = (intptr_t)(n[RANDOM] ? n[WORDS] / n[RANDOM] : n[WORDS]);
+    rows.sets = (intptr_t)n[SETS];
+    rows.region = (intptr_t)(n[SETS] ? n[WORDS] / n[SETS] : n[WORDS]);
     rows.row_offsets = take_indices(n[COUNT]);
     rows.words = take(n[WORDS], sizeof(uint64_t));
     if (!n[RANDOM])

@@ -127,6 +127,7 @@ FAULTS = (
              "encoder.source.eq({})"),
     RtlFault(names.ENCODER, "encoder/core", "self.beats.payload", "self.beats.payload ^ 1", "label.eq({})"),
     RtlFault(names.ENCODER, "encoder/draws", "_constant(lane) + count", "_constant(lane) + count + 1"),
+    RtlFault(names.ENCODER, "encoder/draws", "word ^ _mask(number)", "word"),
     RtlFault(names.ENCODER, "encoder/encoder", "self.source", "self.source ^ 256", "reader.address.eq({})"),
     RtlFault(names.ENCODER, "encoder/positions", "floor + self.offset.as_signed()", "floor - self.offset.as_signed()"),
     RtlFault(names.ENCODER, "encoder/region_buffer", "lines[turn] + 1", "lines[turn] + 2"),

@@ -99,6 +99,7 @@ ENCODE = (
     Field("value_type", 0, 2, "type of the raw values: 0 uint8, 1 int16, 2 float32"),
     Field("encode_base", 2, 1, "1: write labels and base words to base_address"),
     Field("encode_sets", 3, 4, "draw sets to write, 0 to encoder: set i to draw_address + i * draw_stride"),
+    Field("encode_first", 7, 4, "number in its group of the first draw set to write; the others follow, modulo 16"),
 )
 CUTS = (
     Field("model_cut", 0, 5, "low bits of a master weight that random rounding removes for the dot products, 0 to 30"),
@@ -109,9 +110,6 @@ CUTS = (
         "low bits that random rounding removes from scaled gradients, 0 to 30, less the growth of the exponent of step",
     ),
 )
-
-
-ENCODER_SEEDS = tuple(f"encode_seed_{i}" for i in range(8))
 
 
 def _table() -> tuple[Register, ...]:
@@ -177,7 +175,7 @@ def _table() -> tuple[Register, ...]:
         ),
         (0x0E0, "source_address", 64, True, "address of the raw rows to encode; a multiple of 128"),
         (0x0E8, "source_lines", 32, True, "size of the raw rows, their scales and labels: blocks of 128 bytes"),
-        (0x0EC, "encode", 7, True, "what an encoding reads and writes", ENCODE),
+        (0x0EC, "encode", 11, True, "what an encoding reads and writes", ENCODE),
         (0x100, "epoch", 32, False, "completed epochs of the run"),
         (0x104, "step_now", 21, False, "step after the decays so far"),
         (0x108, "step_negative_now", 21, False, "step_negative after the decays so far"),
@@ -189,10 +187,7 @@ def _table() -> tuple[Register, ...]:
         (0x128, "stall_memory", 64, False, "cycles in which the next beat had not arrived"),
         (0x130, "stall_model", 64, False, "cycles in which a beat waited for the model"),
         (0x138, "saturations", 64, False, "clipped values: residuals, scaled gradients, weights"),
-        *(
-            (0x140 + 4 * i, name, 32, True, f"seed of draw set {i} of an encoding")
-            for i, name in enumerate(ENCODER_SEEDS)
-        ),
+        (0x140, "encode_seed", 32, True, "seed of the group of the draw sets of an encoding"),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 
@@ -201,12 +196,7 @@ REGISTERS: dict[str, Register] = {register.name: register for register in _table
 # Registers of options of the build. Without its option a register reads as 0, like an unknown address.
 TABLE_LANE_REGISTERS = ("level_slots",)
 RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
-ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode")
-
-
-def encoder_registers(encoder: int) -> tuple[str, ...]:
-    """Return the registers of an encoder for this many draw sets, in addition to those of other runs."""
-    return (*ENCODER_REGISTERS, *ENCODER_SEEDS[:encoder]) if encoder else ()
+ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode", "encode_seed")
 
 
 def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int) -> tuple[str, ...]:
@@ -214,7 +204,7 @@ def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int) -> 
     return (
         *(() if table_lanes else TABLE_LANE_REGISTERS),
         *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
-        *(name for name in (*ENCODER_REGISTERS, *ENCODER_SEEDS) if name not in encoder_registers(encoder)),
+        *(() if encoder else ENCODER_REGISTERS),
     )
 
 

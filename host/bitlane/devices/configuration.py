@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import BOUND, DECAY_RANGE, WEIGHT_EXPONENT, Fixed
 from bitlane.contract.geometry import Geometry
@@ -20,7 +21,6 @@ from bitlane.contract.layout import (
 )
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import ENCODER_SEEDS
 from bitlane.contract.settings import Settings
 from bitlane.reference.encoder import EncodeSettings
 
@@ -129,7 +129,8 @@ def check_encoding(at: dict[str, int]) -> EncodeSettings:
         outputs=at["outputs"],
         base_digits=at["base_digits"],
         writes_base=bool(at["encode_base"]),
-        seeds=[at[name] for name in ENCODER_SEEDS[:sets]],
+        sets=sets,
+        first_set=DrawSet(at["encode_seed"], at["encode_first"]),
     )
     if settings.source_words > at["source_lines"] * BURST_BEATS:
         raise Fault(ErrorCode.CONFIGURATION)

@@ -154,10 +154,9 @@ class Driver:
         if self._read("status") & STATUS_BUSY:
             raise DeviceError(f"{self.device.name} is busy with another run")
         counters = []
-        for first in range(0, max(len(encoding.seeds), 1), self.config.encoder):
-            step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
+        for first, step in encoding.starts(self.config.encoder):
             self._write_all(encoding_values(step, samples, source_buffer, first))
-            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.seeds))
+            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.sets))
             code = encode_and_wait(self.device, expected.least, self.timeout)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)

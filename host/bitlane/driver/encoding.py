@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoding import REGION_BYTES, ValueType, source_beats
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import BURST_BEATS, WORD_BYTES
-from bitlane.contract.registers import ENCODER_SEEDS, REGISTERS
+from bitlane.contract.registers import REGISTERS
 from bitlane.devices.protocol import Buffer
 
 from .buffers import SampleBuffers
@@ -26,14 +27,14 @@ class Encoding:
         Type of the raw values.
     writes_base : bool
         Whether to write labels and base words.
-    seeds : sequence of int
-        For each draw set to write: the word of the set, plus INDEX_STEP for each row before the first.
+    sets : sequence of DrawSet
+        The draw sets to write, with their seeds plus INDEX_STEP for each row before the first.
     """
 
     geometry: Geometry
     value_type: ValueType
     writes_base: bool
-    seeds: Sequence[int]
+    sets: Sequence[DrawSet]
 
     @property
     def source_words(self) -> int:
@@ -42,9 +43,28 @@ class Encoding:
         beats = source_beats(self.value_type, geometry.features, geometry.rows, geometry.outputs)
         return -(-beats // BURST_BEATS) * BURST_BEATS
 
-    def with_sets(self, sets: range) -> Encoding:
-        """Return the encoding of some of the draw sets; the first one has the base region."""
-        return replace(self, writes_base=self.writes_base and sets.start == 0, seeds=self.seeds[sets.start : sets.stop])
+    def starts(self, at_a_time: int) -> Iterator[tuple[int, Encoding]]:
+        """Yield the encodings that an encoder for so many draw sets does one after the other, each with the number of
+        its first set. The first one writes the base region.
+        """
+        for sets in set_runs(self.sets, at_a_time):
+            part = self.sets[sets.start : sets.stop]
+            yield sets.start, replace(self, writes_base=self.writes_base and sets.start == 0, sets=part)
+
+
+def set_runs(sets: Sequence[DrawSet], at_a_time: int) -> Iterator[range]:
+    """Yield the indices of draw sets that an encoder makes at a time: consecutive ones of a group, at most `at_a_time`.
+
+    Without any there is one empty range.
+    """
+    first = 0
+    for last, each in enumerate(sets, start=1):
+        follows = last < len(sets) and sets[last] == DrawSet(each.seed, each.number + 1)
+        if not follows or last - first == at_a_time:
+            yield range(first, last)
+            first = last
+    if not sets:
+        yield range(0)
 
 
 def region_words(words: int) -> int:
@@ -62,7 +82,8 @@ def encoding_values(
     encode = {
         "value_type": int(encoding.value_type),
         "encode_base": int(encoding.writes_base),
-        "encode_sets": len(encoding.seeds),
+        "encode_sets": len(encoding.sets),
+        "encode_first": encoding.sets[0].number if encoding.sets else 0,
     }
     return {
         "irq_enable": 1,
@@ -75,5 +96,5 @@ def encoding_values(
         "source_address": source_buffer.device_address,
         "source_lines": encoding.source_words // BURST_BEATS,
         "encode": REGISTERS["encode"].pack(encode),
-        **dict(zip(ENCODER_SEEDS, encoding.seeds, strict=False)),
+        "encode_seed": encoding.sets[0].seed if encoding.sets else 0,
     }

@@ -39,12 +39,12 @@ def codebook_draws(values: Floats, levels: Codebook, words: Words) -> NDArray[np
     ----------
     values, levels
         As for `codebook_codes`.
-    words : uint32 array [rows, s]
+    words : uint32 array [..., rows, s]
         Random words, as for uniform levels.
 
     Returns
     -------
-    uint8 array [rows, s]
+    uint8 array [..., rows, s]
         ``2 * u1 + u2``. Each is 1, the upper end, with probability ``(v - l_i) / (l_{i+1} - l_i)``, to 16 bits.
     """
     ends, columns = levels.astype(np.float64).ravel(), levels.shape[1]

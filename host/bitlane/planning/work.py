@@ -8,10 +8,12 @@ from functools import cache
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import predict
+from bitlane.contract.draws import GROUP_SETS, DrawSet
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ValueType
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
+from bitlane.driver.encoding import set_runs
 from bitlane.driver.fit import check_fit
 from bitlane.driver.job import PAGE
 from bitlane.errors import DataError
@@ -183,7 +185,7 @@ def _encoding_cycles(how: DeviceEncoding | None, sets_at_a_time: int) -> int:
 
     total = 0
     for first in range(0, plan.epochs, plan.launch_epochs):
-        sets = min(plan.draw_sets, plan.launch_epochs, plan.epochs - first) * geometry.draws
-        for start in range(0, max(sets, 1), sets_at_a_time):
-            total += cycles(first + start == 0, min(sets_at_a_time, sets - start))
+        sets = [DrawSet(*divmod(number, GROUP_SETS)) for number in plan.launch_sets(first) * geometry.draws]
+        for run in set_runs(sets, sets_at_a_time):
+            total += cycles(first + run.start == 0, len(run))
     return total

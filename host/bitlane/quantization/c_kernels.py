@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +64,7 @@ class KernelArguments(ctypes.Structure):
         ("base_bits", ctypes.c_ssize_t),
         ("runs", ctypes.c_void_p),
         ("of_rows", ctypes.c_void_p),
+        ("masks", ctypes.c_void_p),
         ("sets", ctypes.c_ssize_t),
         ("feature_offsets", ctypes.c_void_p),
         ("row_offsets", ctypes.c_void_p),
@@ -70,6 +72,25 @@ class KernelArguments(ctypes.Structure):
         ("words", ctypes.c_void_p),
         ("region", ctypes.c_ssize_t),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInRegion:
+    """Where the rows of a table lie in a region.
+
+    Attributes
+    ----------
+    words : uint64 array [words]
+        The region; for draws [sets, words].
+    row_offsets : int array [rows]
+        Index of the first word of each row.
+    stride : int
+        From one word of a row to the next: `Geometry.rows_per_beat`.
+    """
+
+    words: NDArray[np.uint64]
+    row_offsets: NDArray[np.intp]
+    stride: int
 
 
 @cache
@@ -102,10 +123,9 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
         mapped: PositionMap,
         runs: NDArray[np.intp],
         of_rows: RandomWords,
+        masks: RandomWords,
         offsets: RandomWords,
-        row_offsets: NDArray[np.intp],
-        stride: int,
-        words: NDArray[np.uint64],
+        target: RowsInRegion,
     ) -> None:
         """Write the words of rows.
 
@@ -116,16 +136,14 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
         mapped : PositionMap
         runs : int array [runs, 3]
             Stored features whose columns lie side by side: the first feature, its column, the number of features.
-        of_rows : uint32 array [sets, rows]
-            From `contract.draws.row_words`. Base words have [rows], and an empty array without naive sampling.
+        of_rows : uint32 array [rows]
+            From `contract.draws.row_words`; empty for base words without naive sampling.
+        masks : uint32 array [sets]
+            Bits of the words that each draw set inverts; empty for base words.
         offsets : uint32 array [s]
             From `contract.draws.feature_offsets`.
-        row_offsets : int array [rows]
-            Index in `words` of the first word of each row.
-        stride : int
-            From one word of a row to the next.
-        words : uint64 array [sets, words of a region]
-            The words of these rows are overwritten; base words have one region, [words].
+        target : RowsInRegion
+            The words of these rows are overwritten.
         """
         features = len(mapped.columns)
         padding = (0, -features % CHUNK)
@@ -141,12 +159,13 @@ def _kernel(function: Callable[..., Any]) -> Callable[..., None]:
             mapped.base_bits,
             runs.ctypes.data,
             of_rows.ctypes.data if len(of_rows) else None,
-            len(of_rows),
+            masks.ctypes.data,
+            len(masks),
             feature_offsets.ctypes.data,
-            row_offsets.ctypes.data,
-            stride,
-            words.ctypes.data,
-            words.shape[-1],
+            target.row_offsets.ctypes.data,
+            target.stride,
+            target.words.ctypes.data,
+            target.words.shape[-1],
         )
         function(rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,30 +14,11 @@ from numpy.typing import NDArray
 from bitlane.contract.draws import feature_offsets
 from bitlane.contract.prng import Words as RandomWords
 
-from .c_kernels import VALUE_TYPES, Kernels
+from .c_kernels import VALUE_TYPES, Kernels, RowsInRegion
 from .positions import PositionMap
 from .scaling import Matrix
 
 PIECE = 1 << 18  # values of a piece: enough that a thread works for some 0.3 ms
-
-
-@dataclass(frozen=True, eq=False)
-class RowsInRegion:
-    """Where the rows of a table lie in a region.
-
-    Attributes
-    ----------
-    words : uint64 array [words]
-        The region; for draws [sets, words].
-    row_offsets : int array [rows]
-        Index of the first word of each row.
-    stride : int
-        From one word of a row to the next: `Geometry.rows_per_beat`.
-    """
-
-    words: NDArray[np.uint64]
-    row_offsets: NDArray[np.intp]
-    stride: int
 
 
 def encode_draws(
@@ -45,10 +26,11 @@ def encode_draws(
     X: Matrix,
     mapped: PositionMap,
     of_rows: RandomWords,
+    masks: RandomWords,
     target: RowsInRegion,
     threads: int | None = None,
 ) -> None:
-    """Write the draw words of rows X [rows, n] for several draw sets, in one pass over the rows.
+    """Write the draw words of rows X [rows, n] for several draw sets of a group, in one pass over the rows.
 
     Parameters
     ----------
@@ -56,13 +38,15 @@ def encode_draws(
     X : array of integers or floats [rows, n]
         uint8, int16, float32 and float64 in C order are read where they are; others are converted in pieces.
     mapped : PositionMap
-    of_rows : uint32 array [sets, rows]
+    of_rows : uint32 array [rows]
         From `bitlane.contract.draws.row_words`.
+    masks : uint32 array [sets]
+        `bitlane.contract.draws.DrawSet.mask` of each set.
     target : RowsInRegion
     threads : int, optional
         Threads that work on pieces; as many as the machine has by default. The bits do not depend on it.
     """
-    _each_piece(kernels.encode_draws, X, mapped, of_rows, target, threads)
+    _each_piece(kernels.encode_draws, X, mapped, of_rows, masks, target, threads)
 
 
 def encode_base(
@@ -74,24 +58,25 @@ def encode_base(
     threads: int | None = None,
 ) -> None:
     """Write the base words of rows X [rows, n] to a region, without labels. Only naive sampling has `of_rows`."""
-    _each_piece(kernels.encode_base, X, mapped, of_rows, target, threads)
+    none = np.empty(0, np.uint32)
+    _each_piece(kernels.encode_base, X, mapped, none if of_rows is None else of_rows, none, target, threads)
 
 
 def _each_piece(
     kernel: Callable[..., Any],
     X: Matrix,
     mapped: PositionMap,
-    of_rows: RandomWords | None,
+    of_rows: RandomWords,
+    masks: RandomWords,
     target: RowsInRegion,
     threads: int | None,
 ) -> None:
     runs, offsets = _runs(mapped.columns), feature_offsets(len(mapped.columns))
-    none = np.empty(0, np.uint32)
 
     def encode(start: int) -> None:
         rows = slice(start, start + step)
-        random = none if of_rows is None else np.ascontiguousarray(of_rows[..., rows])
-        kernel(_native(X[rows]), mapped, runs, random, offsets, target.row_offsets[rows], target.stride, target.words)
+        some = replace(target, row_offsets=target.row_offsets[rows])
+        kernel(_native(X[rows]), mapped, runs, of_rows[rows], masks, offsets, some)
 
     step = max(1, PIECE // X.shape[1])
     starts = range(0, len(X), step)

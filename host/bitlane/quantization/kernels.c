@@ -35,7 +35,8 @@ struct rows {
     const double *multipliers, *offsets; /* [features, padded] */
     intptr_t features, base_bits;
     const intptr_t *runs;            /* [][3]: the first feature, its column, the number of features */
-    const uint32_t *of_rows;         /* [sets, of draws][count]; NULL for base codes without random words */
+    const uint32_t *of_rows;         /* [count]; NULL for base codes without random words */
+    const uint32_t *masks;           /* [sets]: bits of the random words that a draw set inverts */
     intptr_t sets;                   /* of draws */
     const uint32_t *feature_offsets; /* [features, padded] */
     const intptr_t *row_offsets;     /* [count]: index in `words` of the first word of each row */
@@ -175,7 +176,7 @@ static uint64_t packed(const uint8_t *bytes, int digit)
     return word;
 }
 
-/* Write the draw words of rows for several draw sets. */
+/* Write the draw words of rows for several draw sets of a group. */
 void bitlane_encode_draws(const struct rows *rows)
 {
     double last = (double)((INT64_C(1) << rows->base_bits) - 1), top = (last + 1.0) * INTERVAL;
@@ -190,11 +191,14 @@ void bitlane_encode_draws(const struct rows *rows)
             positions(rows, first, top, position);
             intervals(position, last, code);
             thresholds(position, code, threshold, full);
+            random_halves(rows->of_rows[i], rows->feature_offsets + first, high, low);
             for (intptr_t set = 0; set < rows->sets; set++) {
+                uint16_t of_high = (uint16_t)(rows->masks[set] >> 16), of_low = (uint16_t)rows->masks[set];
                 uint8_t draws[CHUNK];
-                random_halves(rows->of_rows[set * rows->count + i], rows->feature_offsets + first, high, low);
-                for (int j = 0; j < CHUNK; j++)
-                    draws[j] = (uint8_t)(((high[j] < threshold[j]) | full[j]) << 1 | (low[j] < threshold[j]) | full[j]);
+                for (int j = 0; j < CHUNK; j++) {
+                    uint16_t u1 = high[j] ^ of_high, u2 = low[j] ^ of_low;
+                    draws[j] = (uint8_t)(((u1 < threshold[j]) | full[j]) << 1 | (u2 < threshold[j]) | full[j]);
+                }
                 word[set * rows->region] = packed(draws, 0);
             }
             word += rows->stride;

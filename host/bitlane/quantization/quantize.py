@@ -68,12 +68,12 @@ def draw_codes(positions: Floats, precision: Precision, words: Words) -> NDArray
         See `bitlane.quantization.positions`.
     precision : Precision
         `base_bits` is used.
-    words : uint32 array [rows, s]
-        Random words.
+    words : uint32 array [..., rows, s]
+        Random words, of several draw sets too.
 
     Returns
     -------
-    uint8 array [rows, s]
+    uint8 array [..., rows, s]
         ``2 * u1 + u2``.
     """
     return draw_ends(_thresholds(positions, _intervals(positions, precision)), words)
@@ -86,12 +86,12 @@ def draw_ends(thresholds: NDArray[np.integer], words: Words) -> NDArray[np.uint8
     ----------
     thresholds : int array [rows, s]
         Probability of a 1 in units of ``2**-16``, from 0 to ``2**16``.
-    words : uint32 array [rows, s]
-        Random words: a draw is 1 if its half is below the threshold.
+    words : uint32 array [..., rows, s]
+        Random words, of several draw sets too: a draw is 1 if its half is below the threshold.
 
     Returns
     -------
-    uint8 array [rows, s]
+    uint8 array [..., rows, s]
         ``2 * u1 + u2``.
     """
     first = words >> np.uint32(DRAW_BITS) < thresholds

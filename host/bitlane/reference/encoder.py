@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bitlane.contract.draws import draw_words, row_words
+from bitlane.contract.draws import GROUP_SETS, DrawSet, draw_words, row_words
 from bitlane.contract.encoding import (
     ENTRY_WORDS,
     FLOAT_BIAS,
@@ -39,8 +38,11 @@ class EncodeSettings:
     features, rows, outputs, base_digits : int
     writes_base : bool
         Whether the base region is written.
-    seeds : sequence of int
-        Seed of each draw set that is written: the word of the set, plus INDEX_STEP for each row before the first.
+    sets : int
+        Draw sets that are written.
+    first_set : DrawSet
+        The first of them, with its seed plus INDEX_STEP for each row before the first. The others follow in its group,
+        the first set of the group after the last.
     """
 
     value_type: ValueType
@@ -49,7 +51,8 @@ class EncodeSettings:
     outputs: int
     base_digits: int
     writes_base: bool
-    seeds: Sequence[int]
+    sets: int
+    first_set: DrawSet
 
     @property
     def source_words(self) -> int:
@@ -85,8 +88,10 @@ def encode_source(source: Words, settings: EncodeSettings, base_bits: int) -> tu
     if settings.writes_base:
         of_rows = labels.transpose(0, 2, 1).reshape(-1, outputs)[:rows]
         base = pack_base(base_codes(positions, draws), of_rows, geometry)
-    words = [draw_words(row_words(seed, range(rows)), features) for seed in settings.seeds]
-    return base, [pack_draws(draw_codes(positions, draws, each), geometry) for each in words]
+    seed, first = settings.first_set
+    words = draw_words(row_words(seed, range(rows)), features)
+    sets = [DrawSet(seed, (first + i) % GROUP_SETS) for i in range(settings.sets)]
+    return base, [pack_draws(draw_codes(positions, draws, words ^ each.mask), geometry) for each in sets]
 
 
 def _scales(table: Words, features: int, base_bits: int, of_code: int) -> PositionMap:

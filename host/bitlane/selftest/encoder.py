@@ -8,6 +8,7 @@ import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
@@ -49,7 +50,7 @@ def words(bench: CheckContext) -> Figures:
             encoder = SampleEncoder(X, y, scaling, precision, random_seed(rng))
             geometry = Geometry.of(precision, scaling.stored_features, ROWS, ROWS, outputs=bench.config.outputs)
             numbers = range(bench.config.encoder + 1)
-            encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.draw_seed(number) for number in numbers])
+            encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.device_set(number) for number in numbers])
             apart = region_words(geometry.draw_words)
             with SampleBuffers(device, geometry.base_words, apart * len(numbers)) as samples:
                 source = device.allocate(encoding.source_words * WORD_BYTES)
@@ -83,7 +84,7 @@ def refuses(bench: CheckContext) -> Figures:
     y[0] = 1
     scaling, precision = fit_scaling(X, y), Precision(4)
     geometry = Geometry.of(precision, 40, ROWS, ROWS, outputs=bench.config.outputs)
-    short = _Short(geometry, VALUE_TYPES[X.dtype], True, [1])
+    short = _Short(geometry, VALUE_TYPES[X.dtype], True, [DrawSet(1, 0)])
     encoder = SampleEncoder(X, y, scaling, precision, 0)
     with SampleBuffers(bench.device, geometry.base_words, region_words(geometry.draw_words)) as samples:
         source = bench.device.allocate(short.source_words * WORD_BYTES)

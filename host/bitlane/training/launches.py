@@ -89,7 +89,7 @@ def _launches_of_epochs(plan: ExecutionPlan, encoder: SampleEncoder) -> Iterator
     shared = [encoder.base(geometry, 0)] if plan.shared_base else None
     for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
         epochs = min(plan.launch_epochs, plan.epochs - first)
-        sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs))]
+        sets = plan.launch_sets(first)
         base = shared or [encoder.base(geometry, 0, k) for k in sets]
         draws = encoder.draws(geometry, 0, sets) if geometry.draws else []
         yield Launch(geometry, base, draws, epochs, covers_all_rows=True, ends_epoch=True, levels=encoder.levels)

@@ -95,12 +95,12 @@ def run_encoded_launches(
         encoding = how.encoding
         for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
             epochs = min(plan.launch_epochs, plan.epochs - first)
-            sets = [(first + i) % plan.draw_sets for i in range(min(plan.draw_sets, epochs) * geometry.draws)]
+            sets = plan.launch_sets(first) * geometry.draws
             counters: list[Counters] = []
             if encoding.writes_base or sets:  # later launches without draws read the samples of the first
                 with clock.during("encode"):
-                    seeds = [encoder.draw_seed(number) for number in sets]
-                    counters = driver.encode(replace(encoding, seeds=seeds), samples, source)
+                    encoding = replace(encoding, sets=[encoder.device_set(number) for number in sets])
+                    counters = driver.encode(encoding, samples, source)
             encoding = replace(encoding, writes_base=False)
             base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
             cycles = sum(each.cycles for each in counters)

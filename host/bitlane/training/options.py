@@ -35,8 +35,9 @@ class TrainingOptions:
     levels : {"uniform", "optimal"}, default="uniform"
         Values that samples are rounded to; see `bitlane.levels.codebooks.fit_codebook`.
     draws : int or {"epoch", "once"}, default=8
-        Draw sets that the epochs read in turn: a number, a new one for each epoch, or one. Set k is drawn from
-        ``SeedSequence(seed, spawn_key=(k,))``. Nearest rounding and full precision draw nothing.
+        Draw sets that the epochs read in turn: a number, a new one for each epoch, or one. Set k is the set
+        ``k mod 16`` of a group (`bitlane.contract.draws.DrawSet`) drawn from ``SeedSequence(seed, spawn_key=(k // 16,))``.
+        The first 4, 8 and 16 sets are stratified completely. Nearest rounding and full precision draw nothing.
     epochs : int, default=20
         Passes over the data, those of a resumed training included.
     batch_size : int, default=16

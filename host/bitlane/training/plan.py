@@ -72,6 +72,11 @@ class ExecutionPlan:
             )
         return batches * self.geometry.batch
 
+    def launch_sets(self, first: int) -> list[int]:
+        """Return the numbers of the draw sets of a launch over all rows whose first epoch is number `first`."""
+        count = min(self.draw_sets, self.launch_epochs, self.epochs - first)
+        return [(first + i) % self.draw_sets for i in range(count)]
+
     @property
     def double_buffered(self) -> bool:
         """Whether the samples of a launch fit beside those of the launch before it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.draws import draw_words, row_words
+from bitlane.contract.draws import GROUP_SETS, DrawSet, draw_words, row_words
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane.contract.packing import Words, base_row_offsets, draw_row_offsets, pack_base, pack_draws, pack_labels
@@ -17,8 +18,8 @@ from bitlane.contract.prng import INDEX_STEP, SEED_BITS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
-from bitlane.quantization.c_kernels import c_kernels
-from bitlane.quantization.encode import RowsInRegion, encode_base, encode_draws
+from bitlane.quantization.c_kernels import RowsInRegion, c_kernels
+from bitlane.quantization.encode import encode_base, encode_draws
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import Matrix, Scaling
@@ -105,13 +106,18 @@ class SampleEncoder:
     def draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
         """Return the draw regions of this geometry, with the rows from `first` on, of the draw sets `numbers`."""
         rows = slice(first, first + geometry.rows)
-        random = [self._random(number, rows) for number in numbers]
-        if self.kernels is None:
-            return [self._numpy_draws(geometry, rows, each) for each in random]
-        words = np.zeros((len(numbers), geometry.draw_words), np.uint64)
-        target = RowsInRegion(words, draw_row_offsets(geometry), geometry.rows_per_beat)
-        encode_draws(self.kernels, self._X[rows], self._mapped, np.array(random), target, self._threads)
-        return list(words)
+        regions = []
+        for group, sets in groupby(numbers, lambda number: number // GROUP_SETS):
+            masks = np.array([self._draw_set(number).mask for number in sets])
+            random = self._random(group, rows)
+            if self.kernels is None:
+                regions += self._numpy_draws(geometry, rows, random, masks)
+                continue
+            words = np.zeros((len(masks), geometry.draw_words), np.uint64)
+            target = RowsInRegion(words, draw_row_offsets(geometry), geometry.rows_per_beat)
+            encode_draws(self.kernels, self._X[rows], self._mapped, random, masks, target, self._threads)
+            regions += list(words)
+        return regions
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -128,14 +134,19 @@ class SampleEncoder:
         labels = self._scaling.labels(self._y[: geometry.rows])
         return pack_source(np.asarray(self._X[: geometry.rows]), labels, self._mapped, geometry, base_bits)
 
-    def draw_seed(self, number: int) -> int:
-        """Return the seed of draw set `number` for an encoder in hardware."""
-        return (seed_word(self._seed, number) + self._first_row * INDEX_STEP) % (1 << SEED_BITS)
+    def device_set(self, number: int) -> DrawSet:
+        """Return draw set `number` for an encoder in hardware, which counts rows from the first one here."""
+        seed, in_group = self._draw_set(number)
+        return DrawSet((seed + self._first_row * INDEX_STEP) % (1 << SEED_BITS), in_group)
 
-    def _random(self, number: int, rows: slice) -> RandomWords:
-        """Return the random words of rows in a draw set: uint32 [rows]."""
+    def _draw_set(self, number: int) -> DrawSet:
+        group, in_group = divmod(number, GROUP_SETS)
+        return DrawSet(seed_word(self._seed, group), in_group)
+
+    def _random(self, purpose: int, rows: slice) -> RandomWords:
+        """Return the random words of rows in a group of draw sets, or in a set of naive sampling: uint32 [rows]."""
         return row_words(
-            seed_word(self._seed, number), range(self._first_row + rows.start, self._first_row + rows.stop)
+            seed_word(self._seed, purpose), range(self._first_row + rows.start, self._first_row + rows.stop)
         )
 
     def _numpy_base(self, geometry: Geometry, rows: slice, random: RandomWords | None) -> Words:
@@ -146,12 +157,16 @@ class SampleEncoder:
             pieces.append(pack_base(self._base_codes(X[some], words), labels[some], geometry, groups))
         return np.concatenate(pieces)
 
-    def _numpy_draws(self, geometry: Geometry, rows: slice, random: RandomWords) -> Words:
-        X, pieces = self._X[rows], []
+    def _numpy_draws(
+        self, geometry: Geometry, rows: slice, random: RandomWords, masks: NDArray[np.uint32]
+    ) -> list[Words]:
+        X = self._X[rows]
+        pieces: list[list[Words]] = [[] for _ in masks]
         for groups, some in _pieces(geometry):
-            codes = self._draw_codes(X[some], draw_words(random[some], geometry.features))
-            pieces.append(pack_draws(codes, geometry, groups))
-        return np.concatenate(pieces)
+            words = draw_words(random[some], geometry.features) ^ masks[:, None, None]
+            for codes, done in zip(self._draw_codes(X[some], words), pieces, strict=True):
+                done.append(pack_draws(codes, geometry, groups))
+        return [np.concatenate(each) for each in pieces]
 
     def _base_codes(self, X: Matrix, words: RandomWords | None) -> NDArray[np.uint32]:
         if self.levels is not None:

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from bitlane.contract.encoding import ENCODER_LANES
-from bitlane.contract.registers import CONTROL_ENCODE, ENCODER_SEEDS
+from bitlane.contract.registers import CONTROL_ENCODE
 from bitlane_hw.control.registers import fields_of
 
 SHARED = ("read_response", "write_response", "read_idle", "write_idle")  # inputs of the control that both blocks drive
@@ -37,13 +37,14 @@ def connect_encoder(m: Module, top: wiring.Component, registers, control, engine
         settings.base.eq(encode.encode_base),
         settings.base_digits.eq(fields_of("mode", registers.mode).base_digits),
         settings.sets.eq(encode.encode_sets),
+        settings.first_set.eq(encode.encode_first),
     ]
     addresses = [registers.base_address, registers.draw_address]
     while len(addresses) < len(encoder.regions):
         addresses.append((addresses[-1] + registers.draw_stride)[: len(encoder.regions[0])])
     m.d.comb += [
         *(region.eq(address) for region, address in zip(encoder.regions, addresses, strict=True)),
-        *(seed.eq(getattr(registers, name)) for seed, name in zip(encoder.seeds, ENCODER_SEEDS, strict=False)),
+        encoder.seed.eq(registers.encode_seed),
         encoder.source.eq(registers.source_address),
         encoder.lines.eq(registers.source_lines),
         encoder.load.eq(control.load),

@@ -48,8 +48,8 @@ class EncoderCore(wiring.Component):
     -------
     settings : encoder_layout, in
         Constant while `begin` is low.
-    seeds : array of 32 bits, in
-        Seed of each draw set: see `RowWord`.
+    seed : 32 bits, in
+        Seed of the group of the draw sets: see `RowWord`.
     begin : 1 bit, in
         High until the settings are valid.
     enable : 1 bit, in
@@ -71,7 +71,7 @@ class EncoderCore(wiring.Component):
         super().__init__(
             {
                 "settings": In(encoder_layout(max_features, base_bits, sets)),
-                "seeds": In(SEED_BITS).array(sets),
+                "seed": In(SEED_BITS),
                 "begin": In(1),
                 "enable": In(1),
                 "room": In(1),
@@ -129,25 +129,24 @@ class EncoderCore(wiring.Component):
         return lanes
 
     def _connect_draws(self, m, sequencer, lanes, valid, flags):
-        """Create the lanes of the draws of each set."""
+        """Create the lanes of the draws."""
         _, base_bits, sets, _ = self._sizes
         before = position_latency(base_bits) - DRAW_LEAD  # cycles from the lanes of positions to those of draws
         first = delay(m, flags[0], before, "row_first")
-        rows = [RowWord() for _ in range(sets)]
-        draws = [DrawLanes(base_bits) for _ in range(sets)]
+        m.submodules.row = row = RowWord()
+        m.submodules.draws = draws = DrawLanes(base_bits, sets)
         wanted = self.settings.sets != 0
-        for i, (row, lane) in enumerate(zip(rows, draws, strict=True)):
-            m.submodules[f"row_{i}"], m.submodules[f"draw_{i}"] = row, lane
-            m.d.comb += [
-                row.seed.eq(self.seeds[i]),
-                row.begin.eq(self.begin),
-                row.take.eq(sequencer.part & sequencer.flags.row_first & wanted),
-                lane.start.eq(valid[before]),
-                lane.row_first.eq(first),
-                lane.row_word.eq(row.word),
-                *(given.eq(output.position) for given, output in zip(lane.positions, lanes, strict=True)),
-            ]
-        m.d.comb += sequencer.rows_ready.eq(rows[0].next_valid | ~wanted)
+        m.d.comb += [
+            row.seed.eq(self.seed),
+            row.begin.eq(self.begin),
+            row.take.eq(sequencer.part & sequencer.flags.row_first & wanted),
+            draws.first_set.eq(self.settings.first_set),
+            draws.start.eq(valid[before]),
+            draws.row_first.eq(first),
+            draws.row_word.eq(row.word),
+            *(given.eq(output.position) for given, output in zip(draws.positions, lanes, strict=True)),
+            sequencer.rows_ready.eq(row.next_valid | ~wanted),
+        ]
         return draws
 
     def _connect_words(self, m, sequencer, assembler, lanes, draws, valid, flags):
@@ -170,7 +169,7 @@ class EncoderCore(wiring.Component):
             assembler.flags.as_value().eq(delay(m, flags, cycles, "flags_end")),
             assembler.label.eq(delay_valid(m, sequencer.label, 1 + cycles, "label")[-1]),
             assembler.label_beat.eq(label),
-            *(plane.eq(lane.digits) for plane, lane in zip(assembler.draw_planes, draws, strict=True)),
+            *(plane.eq(digits) for plane, digits in zip(assembler.draw_planes, draws.digits, strict=True)),
         ]
         drain = Signal(range(core_latency(base_bits) + base_bits // DIGIT_BITS + 1))
         with m.If(~sequencer.done):

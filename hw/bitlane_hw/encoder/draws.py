@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from bitlane.contract.draws import DRAW_ROUNDS, FEATURE_STEP
+from bitlane.contract.draws import DRAW_ROUNDS, FEATURE_STEP, GROUP_SETS, STRATUM_BITS
 from bitlane.contract.encoding import ENCODER_LANES, ROW_WORD_CYCLES
 from bitlane.contract.layout import DIGIT_BITS
 from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_BITS, lane_offset
@@ -16,7 +16,7 @@ from .payloads import UNIFORM_BITS, position_layout
 
 ROW_OFFSET = lane_offset(64)  # no lane of random rounding
 EARLY_ROUNDS = 3  # rounds of a feature word in the first cycle
-DRAW_LEAD = 2  # cycles from the start of the words of a part to its positions
+DRAW_LEAD = 3  # cycles from the start of the words of a part to its positions
 DRAW_LATENCY = DRAW_LEAD + 1
 
 
@@ -27,7 +27,7 @@ def mixed_once(word: Value, key: Value | int) -> Value:
 
 
 class RowWord(wiring.Component):
-    """Compute the random word of each row of a draw set, one round a cycle.
+    """Compute the random word of each row for a group of draw sets, one round a cycle.
 
         word = 8 rounds of (seed + row * INDEX_STEP) ^ lane_offset(64)
 
@@ -37,7 +37,7 @@ class RowWord(wiring.Component):
     Members
     -------
     seed : 32 bits, in
-        Word of the set, plus INDEX_STEP for each row before the first. Constant while `begin` is high.
+        Seed of the group, plus INDEX_STEP for each row before the first. Constant while `begin` is high.
     begin : 1 bit, in
         Start with the first row. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
     take : 1 bit, in
@@ -71,9 +71,9 @@ class RowWord(wiring.Component):
 
 
 class DrawLanes(wiring.Component):
-    """Draw both ends of the intervals of the four values of a part, for one draw set.
+    """Draw both ends of the intervals of the four values of a part, for several draw sets of a group.
 
-        word = 5 rounds of (row word + feature * FEATURE_STEP)
+        word = 5 rounds of (row word + feature * FEATURE_STEP), with the bits of the mask of the set inverted
         u    = 1 if 16 bits of the word < inside + round_up         high half: u1, low half: u2
 
     The comparison is the carry of `inside + ~bits + round_up`.
@@ -85,9 +85,13 @@ class DrawLanes(wiring.Component):
     ----------
     base_bits : int
         Base bits of a position, at most.
+    sets : int
+        Draw sets.
 
     Members
     -------
+    first_set : 4 bits, in
+        Number of the first set in its group; the others follow, modulo 16. Constant from three cycles before `start`.
     start : 1 bit, in
         The words of a part begin; parts in the order of a row.
     row_first : 1 bit, in
@@ -96,18 +100,19 @@ class DrawLanes(wiring.Component):
         Word of the row; with the first part.
     positions : array of 4 position_layout, in
         Positions of the part.
-    digits : 8 bits, out
-        Draw digits of the part.
+    digits : array of 8 bits, out
+        Draw digits of the part, of each set.
     """
 
-    def __init__(self, base_bits: int):
+    def __init__(self, base_bits: int, sets: int):
         super().__init__(
             {
+                "first_set": In(range(GROUP_SETS)),
                 "start": In(1),
                 "row_first": In(1),
                 "row_word": In(SEED_BITS),
                 "positions": In(position_layout(base_bits)).array(ENCODER_LANES),
-                "digits": Out(ENCODER_LANES * DIGIT_BITS),
+                "digits": Out(ENCODER_LANES * DIGIT_BITS).array(sets),
             }
         )
 
@@ -117,22 +122,34 @@ class DrawLanes(wiring.Component):
         count = Mux(self.row_first, self.row_word, following)
         with m.If(self.start):
             m.d.sync += following.eq(_constant(ENCODER_LANES) + count)
-        digits = []
-        for lane, position in enumerate(self.positions):
+        words = []
+        for lane in range(ENCODER_LANES):
             word = register(m, (_constant(lane) + count)[:SEED_BITS], f"count_{lane}")
             for key in ROUND_KEYS[:EARLY_ROUNDS]:
                 word = mixed_once(word, key)
             word = register(m, word, f"word_{lane}")
             for key in ROUND_KEYS[EARLY_ROUNDS:DRAW_ROUNDS]:
                 word = mixed_once(word, key)
-            digits += [_is_below(word.word_select(half, UNIFORM_BITS), position) for half in (0, 1)]
-        m.d.sync += self.digits.eq(Cat(digits))
+            words.append(register(m, word, f"mixed_{lane}"))
+        for i, digits in enumerate(self.digits):
+            number = register(m, (self.first_set + i)[: len(self.first_set)], f"number_{i}")
+            drawn = []
+            for word, position in zip(words, self.positions, strict=True):
+                bits = word ^ _mask(number)
+                drawn += [_is_below(bits.word_select(half, UNIFORM_BITS), position) for half in (0, 1)]
+            m.d.sync += digits.eq(Cat(drawn))
         return m
 
 
 def _constant(features: int) -> Const:
     """Return the step over some features."""
     return Const(features * FEATURE_STEP & (1 << SEED_BITS) - 1, SEED_BITS)
+
+
+def _mask(number: Value) -> Value:
+    """Return the bits of a word that the draw set with this number in its group inverts."""
+    inverted = {bit: number[i] for i, bit in enumerate(STRATUM_BITS)}
+    return Cat(inverted.get(bit, Const(0, 1)) for bit in range(SEED_BITS))
 
 
 def _is_below(bits: Value, position: Value) -> Value:

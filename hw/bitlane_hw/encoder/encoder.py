@@ -39,8 +39,8 @@ class Encoder(wiring.Component):
     -------
     settings : encoder_layout, in
         Constant from the first cycle of `load`.
-    seeds : array of 32 bits, in
-        Seed of each draw set: see `RowWord`.
+    seed : 32 bits, in
+        Seed of the group of the draw sets: see `RowWord`.
     source : address_bits, in
         Address of the source region, a multiple of 128.
     lines : 32 bits, in
@@ -48,7 +48,7 @@ class Encoder(wiring.Component):
     regions : array of address_bits, in
         Addresses of the base region and of each draw region, multiples of 128.
     load : 1 bit, in
-        Take seeds and addresses. High for two cycles or more before `enable` rises.
+        Take seed and addresses. High for two cycles or more before `enable` rises.
     enable : 1 bit, in
         Read and write.
     done : 1 bit, out
@@ -75,7 +75,7 @@ class Encoder(wiring.Component):
         super().__init__(
             {
                 "settings": In(encoder_layout(config.max_features, ENCODER_BASE_BITS, sets)),
-                "seeds": In(SEED_BITS).array(sets),
+                "seed": In(SEED_BITS),
                 "source": In(address),
                 "lines": In(LINES_BITS),
                 "regions": In(address).array(sets + 1),
@@ -119,7 +119,7 @@ class Encoder(wiring.Component):
             core.begin.eq(self.load),
             core.enable.eq(self.enable),
             core.room.eq(buffer.room),
-            *(inner.eq(outer) for inner, outer in zip(core.seeds, self.seeds, strict=True)),
+            core.seed.eq(self.seed),
             buffer.load.eq(self.load),
             buffer.flush.eq(core.done),
             *(inner.eq(outer) for inner, outer in zip(buffer.addresses, self.regions, strict=True)),

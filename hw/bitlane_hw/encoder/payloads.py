@@ -5,6 +5,7 @@ from __future__ import annotations
 from amaranth.hdl import signed
 from amaranth.lib import data
 
+from bitlane.contract.draws import GROUP_SETS
 from bitlane.contract.encoding import (
     CHUNK_PARTS,
     ENCODER_LANES,
@@ -30,6 +31,7 @@ def encoder_layout(max_features: int, base_bits: int, sets: int) -> data.StructL
             "base": 1,  # write base words and labels
             "base_digits": range(base_bits // DIGIT_BITS + 1),
             "sets": range(sets + 1),  # draw sets to write
+            "first_set": range(GROUP_SETS),  # number of the first of them in its group
         }
     )
 

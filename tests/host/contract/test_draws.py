@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import encode_textbook as textbook
 
 from bitlane.contract import draws
-from bitlane.contract.draws import draw_words, row_words
+from bitlane.contract.draws import GROUP_SETS, DrawSet, draw_words, row_words
 
 WORST = 6.5  # limit in standard errors, for the largest of some 10,000 to a million numbers
 SMALL = 0.006  # limit for correlations of features, which measurement with more words puts at 0.004
@@ -44,6 +44,40 @@ def test_words_equal_the_textbook(seed):
         words = draw_words(row_words(start, range(first, first + 3)), 50)
         assert words.dtype == np.uint32
         assert words.tolist() == [[textbook.draw_word(start, first + i, j) for j in range(50)] for i in range(3)]
+
+
+def words_of_sets(seed, sets, count=200):
+    """Return the words of the first sets of a group for some values: [sets, count]."""
+    words = draw_words(row_words(seed % 2**32, range(count)), 1)[:, 0]
+    return np.array([words ^ DrawSet(seed % 2**32, index).mask for index in range(sets)])
+
+
+def test_masks_equal_the_textbook():
+    masks = [DrawSet(0, index).mask for index in range(GROUP_SETS)]
+    assert {type(mask) for mask in masks} == {np.uint32} and len(set(masks)) == GROUP_SETS == 16
+    assert masks == [textbook.strata(index) for index in range(GROUP_SETS)]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (2, 2), (4, 2), (4, 4)])
+def test_the_first_sets_of_a_group_are_stratified(seed, first, second):
+    """Each pair of strata comes once; the numbers inside the strata are those of the first set."""
+    words = words_of_sets(seed, first * second)
+    assert ((words ^ words[0]) & np.uint32(0x3FFF3FFF) == 0).all()
+    for of_value in words.T:
+        strata = {(int(word) >> 16) * first >> 16 << 2 | (int(word) & 0xFFFF) * second >> 16 for word in of_value}
+        assert len(strata) == first * second
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2), (4, 2), (4, 4)])
+def test_the_means_over_sets_factorise(seed, first, second):
+    """At every threshold both mean draws are within a stratum of it, and the mean product is the product of means."""
+    thresholds = np.arange(0, 65537)[:, None]
+    for words in words_of_sets(seed, first * second, 6).T:
+        upper, lower = words >> np.uint32(16) < thresholds, words & np.uint32(0xFFFF) < thresholds
+        for drawn, strata in ((upper, first), (lower, second)):
+            error = drawn.sum(axis=1) * 65536 - thresholds[:, 0] * len(words)
+            assert np.abs(error).max() < 65536 * len(words) // strata
+        assert np.array_equal((upper & lower).sum(axis=1) * len(words), upper.sum(axis=1) * lower.sum(axis=1))
 
 
 def test_words_of_rows_are_all_different(seed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.helpers.encoder_cases import random_case
 
+from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType
 from bitlane.reference.encoder import EncodeSettings, encode_source
 
@@ -21,7 +22,8 @@ def test_regions(seed: int) -> None:
             outputs,
             given["base_digits"],
             bool(given["base"]),
-            case.seeds[: given["sets"]],
+            given["sets"],
+            DrawSet(case.seed, given["first_set"]),
         )
         assert settings.source_words == len(case.source)
         base, draws = encode_source(case.source, settings, ENCODER_BASE_BITS)

@@ -31,8 +31,7 @@ class CoreRig:
         async def testbench(ctx: Any) -> None:
             ctx.set(dut.begin, 1)
             ctx.set(dut.settings, case.settings)
-            for seed, value in zip(dut.seeds, case.seeds, strict=True):
-                ctx.set(seed, value)
+            ctx.set(dut.seed, case.seed)
             await ctx.tick().repeat(2)
             ctx.set(dut.begin, 0)
             sent, cycle, taken = 0, 0, False

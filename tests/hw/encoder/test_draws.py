@@ -7,11 +7,11 @@ from typing import Any
 
 from tests.helpers.simulation import BlockSimulator
 
-from bitlane.contract.draws import draw_words, row_words
+from bitlane.contract.draws import DrawSet, draw_words, row_words
 from bitlane.contract.encoding import ROW_WORD_CYCLES
 from bitlane_hw.encoder.draws import DRAW_LATENCY, DRAW_LEAD, DrawLanes, RowWord
 
-PARTS = 40
+PARTS, SETS = 40, 3
 
 
 def test_row_words(seed: int) -> None:
@@ -42,18 +42,20 @@ def test_row_words(seed: int) -> None:
 
 
 def test_draws(seed: int) -> None:
-    rng, dut = Random(seed), DrawLanes(14)
-    word = rng.getrandbits(32)
-    words = draw_words(row_words(word, range(1)), 4 * PARTS)[0].tolist()
+    rng, dut = Random(seed), DrawLanes(14, SETS)
+    word, first_set = rng.getrandbits(32), rng.randrange(16)
+    of_features = draw_words(row_words(word, range(1)), 4 * PARTS)[0]
+    of_sets = [(of_features ^ DrawSet(word, (first_set + i) % 16).mask).tolist() for i in range(SETS)]
     row = int(row_words(word, range(1))[0])
     thresholds = []
-    for each in words:
+    for each in map(rng.choice, zip(*of_sets, strict=True)):
         near = (each >> 16 if rng.random() < 0.5 else each & 0xFFFF) + rng.choice((-1, 0, 1))
         thresholds.append(rng.choice((min(max(near, 0), 1 << 16), 0, 1, 1 << 16, rng.randint(0, 1 << 16))))
 
     async def testbench(ctx: Any) -> None:
         started: dict[int, int] = {}
         part, cycle = 0, 0
+        ctx.set(dut.first_set, first_set)
         while part < PARTS or cycle <= max(started) + DRAW_LATENCY:
             start = part < PARTS and rng.random() < 0.8
             ctx.set(dut.start, start)
@@ -70,9 +72,10 @@ def test_draws(seed: int) -> None:
             await ctx.tick()
             cycle += 1
             if (done := started.get(cycle - DRAW_LATENCY)) is not None:
-                for lane in range(4):
-                    each, threshold = words[4 * done + lane], thresholds[4 * done + lane]
-                    expected = 2 * (each >> 16 < threshold) + (each & 0xFFFF < threshold)
-                    assert ctx.get(dut.digits) >> 2 * lane & 3 == expected
+                for words, digits in zip(of_sets, dut.digits, strict=True):
+                    for lane in range(4):
+                        each, threshold = words[4 * done + lane], thresholds[4 * done + lane]
+                        expected = 2 * (each >> 16 < threshold) + (each & 0xFFFF < threshold)
+                        assert ctx.get(digits) >> 2 * lane & 3 == expected
 
     BlockSimulator(dut).run(testbench)

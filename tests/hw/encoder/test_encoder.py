@@ -111,8 +111,7 @@ class EncoderRig:
             ctx.set(dut.lines, -(-len(case.source) // 16) + spare)
             for i, address in enumerate(regions):
                 ctx.set(dut.regions[i], address)
-            for i, value in enumerate(case.seeds):
-                ctx.set(dut.seeds[i], value)
+            ctx.set(dut.seed, case.seed)
             ctx.set(dut.load, 1)
             await ctx.tick().repeat(2)
             ctx.set(dut.load, 0)

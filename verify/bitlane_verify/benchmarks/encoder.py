@@ -39,19 +39,16 @@ def measured(device: RtlDevice, dtype: np.dtype[np.generic], bits: int, sets: in
     scaling, precision = fit_scaling(X, y), Precision(bits)
     encoder = SampleEncoder(X, y, scaling, precision, 0)
     geometry = Geometry.of(precision, scaling.stored_features, ROWS, BATCH)
-    encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.draw_seed(i) for i in range(sets)])
+    encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.device_set(i) for i in range(sets)])
     _, counters = encoded(device, encoding, encoder.source(geometry, ENCODER_BASE_BITS))
     return encoding, sum(each.cycles for each in counters)
 
 
 def predicted(encoding: Encoding, sets_at_a_time: int) -> int:
     """Return the least cycles of the starts of an encoding."""
-    starts = [
-        encoding.with_sets(range(first, min(first + sets_at_a_time, len(encoding.seeds))))
-        for first in range(0, len(encoding.seeds), sets_at_a_time)
-    ]
+    starts = encoding.starts(sets_at_a_time)
     return sum(
-        predict_encoding(each.geometry, each.value_type, each.writes_base, len(each.seeds)).least for each in starts
+        predict_encoding(each.geometry, each.value_type, each.writes_base, len(each.sets)).least for _, each in starts
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming
+from bitlane.contract.draws import GROUP_SETS
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS, ENCODER_LANES, POSITION_FRACTION, ValueType
 from bitlane.contract.layout import BURST_BEATS, CHUNK, DIGIT_BITS, LABELS_PER_WORD
@@ -49,6 +50,7 @@ def declare(config: AcceleratorConfig) -> Covergroup:
     group.cross("values, regions", TYPES, REGIONS)
     group.declare("base digits", DIGITS)
     group.declare("draw sets of a start", (*range(config.encoder + 1),))
+    group.declare("number of a draw set", (*range(GROUP_SETS),))
     group.declare("values of the last part", (*range(1, ENCODER_LANES + 1),))
     group.declare("parts of the last chunk", (*range(1, CHUNK // ENCODER_LANES + 1),))
     group.declare("rows of the last label word", (*range(1, LABELS_PER_WORD + 1),))
@@ -134,8 +136,8 @@ class EncoderStimulus:
         """Abort, or reset the design, in any cycle of the first start, or while the last words are written."""
         happening = ("abort", "reset")[rng.integers(2)]
         phases: list[str | None] = []
-        started = case.encoding.with_sets(range(min(len(case.numbers), self._rig.config.encoder)))
-        cycles = predict_encoding(started.geometry, started.value_type, started.writes_base, len(started.seeds)).least
+        _, started = next(case.encoding.starts(self._rig.config.encoder))
+        cycles = predict_encoding(started.geometry, started.value_type, started.writes_base, len(started.sets)).least
         wait = int(rng.integers(cycles)) if rng.integers(2) else max(0, cycles - int(rng.integers(80)))
 
         def interrupt(device: WatchedDevice) -> None:
@@ -211,11 +213,13 @@ class EncoderStimulus:
 def sample(group: Covergroup, case: EncodingCase, config: AcceleratorConfig) -> None:
     """Sample an encoding that was found equal to the reference."""
     encoding, kind = case.encoding, case.encoding.value_type.name
-    geometry, sets = encoding.geometry, len(encoding.seeds)
+    geometry, sets = encoding.geometry, len(encoding.sets)
     group.hit("values, regions", kind, REGIONS[0 if not sets else 1 if encoding.writes_base else 2])
     group.hit("base digits", geometry.base_digits)
-    for first in range(0, max(sets, 1), config.encoder):
-        group.hit("draw sets of a start", min(config.encoder, sets - first))
+    for _, start in encoding.starts(config.encoder):
+        group.hit("draw sets of a start", len(start.sets))
+        for each in start.sets:
+            group.hit("number of a draw set", each.number)
     group.hit("values of the last part", (geometry.features - 1) % ENCODER_LANES + 1)
     group.hit("parts of the last chunk", (geometry.features - 1) % CHUNK // ENCODER_LANES + 1)
     group.hit("rows of the last label word", (geometry.rows - 1) % LABELS_PER_WORD + 1)

@@ -100,10 +100,10 @@ class EncodingCase:
         if not encoder.device_can_encode(ENCODER_BASE_BITS):  # a narrow column far from 0
             return cls.random(chosen, seed, config)
         geometry = Geometry.of(precision, scaling.stored_features, rows, rows, outputs=config.outputs)
-        numbers = chosen.integers(0, 100, int(chosen.integers(1, 7))).tolist() if double else []
+        numbers = _numbers(chosen) if double else []
         base = not numbers or bool(chosen.integers(2))
-        seeds = [encoder.draw_seed(number) for number in numbers]
-        return cls(Encoding(geometry, VALUE_TYPES[dtype], base, seeds), encoder, numbers, X, scaling)
+        sets = [encoder.device_set(number) for number in numbers]
+        return cls(Encoding(geometry, VALUE_TYPES[dtype], base, sets), encoder, numbers, X, scaling)
 
     @property
     def source(self) -> Words:
@@ -117,10 +117,19 @@ class EncodingCase:
         return [self.encoder.base(geometry, 0)] * self.encoding.writes_base + [*draws]
 
 
+def _numbers(chosen: Random) -> list[int]:
+    """Return the numbers of random draw sets: consecutive ones, as a launch has, or any."""
+    count = int(chosen.integers(1, 7))
+    if chosen.random() < 0.7:
+        first = int(chosen.integers(0, 100))
+        return list(range(first, first + count))
+    return list(chosen.integers(0, 100, count).tolist())
+
+
 def encoded(device: Device, encoding: Encoding, source: Words) -> tuple[list[Words], list[Counters]]:
     """Return base region and draw regions that a device writes, and the counters of each start."""
     geometry, apart = encoding.geometry, region_words(encoding.geometry.draw_words)
-    with SampleBuffers(device, geometry.base_words * encoding.writes_base, apart * len(encoding.seeds)) as samples:
+    with SampleBuffers(device, geometry.base_words * encoding.writes_base, apart * len(encoding.sets)) as samples:
         buffer = device.allocate(encoding.source_words * WORD_BYTES)
         try:
             buffer.array[: len(source)] = source
@@ -218,11 +227,8 @@ class EncoderRig:
     def _cycles(self, encoding: Encoding, counters: list[Counters], timing: MemoryTiming) -> list[str]:
         """Return what is wrong with the cycles of each start."""
         wrong = []
-        for i, counted in enumerate(counters):
-            first = i * self.config.encoder
-            step = encoding.with_sets(range(first, min(first + self.config.encoder, len(encoding.seeds))))
-            sets = len(step.seeds)
-            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, sets, timing)
+        for i, (counted, (_, step)) in enumerate(zip(counters, encoding.starts(self.config.encoder), strict=True)):
+            expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.sets), timing)
             if not expected.least <= counted.cycles <= expected.most:
                 wrong.append(f"start {i}: {counted.cycles} cycles, predicted {expected.least} to {expected.most}")
             if counted.beats != step.source_words:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoding import ValueType
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
@@ -63,8 +64,8 @@ def test_other_builds_have_other_modes() -> None:
 def test_modes_of_the_encoder() -> None:
     double, single = Geometry.of(Precision(4), 5, 9, 9), Geometry.of(Precision(6, "nearest"), 5, 9, 9)
     encodings = [
-        Encoding(double, ValueType.UINT8, False, [1, 2, 3, 4]),
-        Encoding(double, ValueType.INT16, True, [1]),
+        Encoding(double, ValueType.UINT8, False, [DrawSet(1, number) for number in range(6, 10)]),
+        Encoding(double, ValueType.INT16, True, [DrawSet(1, 0)]),
         Encoding(single, ValueType.FLOAT32, True, []),
     ]
     assert missing_encoder_modes(encodings, BUILDS["encoder"]) == []

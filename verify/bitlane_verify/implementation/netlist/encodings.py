@@ -41,7 +41,7 @@ def row(run: EncodingRun) -> list[str]:
         SAMPLING[geometry.draws],
         *map(str, (geometry.stored_bits, geometry.features, geometry.rows)),
         "yes" if encoding.writes_base else "no",
-        str(len(encoding.seeds)),
+        str(len(encoding.sets)),
         "random" if run.disturbed else "none",
         run.wrong or "equal",
     ]

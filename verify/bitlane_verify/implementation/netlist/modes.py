@@ -51,6 +51,6 @@ def missing_encoder_modes(encodings: Iterable[Encoding], config: AcceleratorConf
         wanted -= {f"values {encoding.value_type.name}", f"{SAMPLING[encoding.geometry.draws]} sampling"}
         if not encoding.writes_base:
             wanted -= {"draws without base"}
-        if len(encoding.seeds) >= config.encoder:
+        if any(len(start.sets) == config.encoder for _, start in encoding.starts(config.encoder)):
             wanted -= {f"{config.encoder} draw sets at a time"}
     return sorted(wanted)
