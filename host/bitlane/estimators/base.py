@@ -203,7 +203,7 @@ class LinearSGD(BaseEstimator):
             coef, intercept = np.atleast_2d(self.coef_), self.intercept_
         start = InitialModel(coef, intercept, ranges)
         options = self._options(class_weight, start, self.batch_size)
-        options = replace(options, epochs=1, seed=seed_of_call(options.seed, call))
+        options = replace(options, epochs=1, draws="epoch", seed=seed_of_call(options.seed, call))
         scaling = scaling_of(ranges, options)
         if len(scaling.active):
             options = with_steady_rate(options, table, targets, scaling)

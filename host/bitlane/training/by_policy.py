@@ -32,6 +32,7 @@ from .learning_rate import automatic_rates
 from .options import TrainingOptions
 from .passes import TrainingRows
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
+from .ridge import draw_ridges, ridge_that_fits
 from .train import InitialModel, first_settings, prepare, train_rows, warn_if_saturated
 
 SECTIONS = 20  # of an epoch: a policy chooses before each
@@ -87,8 +88,8 @@ def train_by_policy(
     with clock.during("prepare"):
         first, rows = prepare(X, y, replace(options, precision=precisions[min(precisions)]), [driver], start)
         targets = np.asarray(y).reshape(len(y), -1)
-        rates = _rates(options, precisions, X, targets, first)
-        epochs = _Epochs(first, rows, driver, precisions, rates, on_epoch, snapshots, clock)
+        rates, ridges = _rates_and_ridges(options, precisions, X, targets, first)
+        epochs = _Epochs(first, rows, driver, precisions, rates, ridges, on_epoch, snapshots, clock)
         if isinstance(policy, BitPlan):
             plan = plan_bits(policy, Forecast.of(X, targets, first, precisions, rates, driver))
             for bits, alike in groupby(plan):
@@ -100,14 +101,20 @@ def train_by_policy(
     return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
-def _rates(
+def _rates_and_ridges(
     options: TrainingOptions, precisions: Mapping[int, Precision], X: Matrix, targets: Matrix, first: Checkpoint
-) -> dict[int, float]:
-    """Return the learning rate of the first epoch, by bits; that of 32 bits among them."""
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the learning rate of the first epoch and the ridge, by bits; those of 32 bits among them."""
     wanted = {**precisions, FULL_BITS: Precision(FULL_BITS, "full")}
+    ridges = draw_ridges(options, [*wanted.values()], X, first.scaling)
     if isinstance(options.learning_rate, float):
-        return dict.fromkeys(wanted, options.learning_rate)
-    return dict(zip(wanted, automatic_rates(options, [*wanted.values()], X, targets, first.scaling), strict=True))
+        rates = [options.learning_rate] * len(wanted)
+    else:
+        rates = automatic_rates(options, [*wanted.values()], X, targets, first.scaling, ridges)
+    fitting = [
+        ridge_that_fits(replace(options, learning_rate=rate), ridge) for rate, ridge in zip(rates, ridges, strict=True)
+    ]
+    return dict(zip(wanted, rates, strict=True)), dict(zip(wanted, fitting, strict=True))
 
 
 def _follow(policy: BitPolicy, epochs: _Epochs, options: TrainingOptions) -> None:
@@ -146,6 +153,8 @@ class _Epochs:
         By bits.
     rates : mapping of int to float
         Learning rate of the first epoch, by bits.
+    ridges : mapping of int to float
+        The ridge of the draws, by bits.
     runs : list of TrainingResult
         Those of the epochs so far.
     """
@@ -155,6 +164,7 @@ class _Epochs:
     driver: Driver
     precisions: Mapping[int, Precision]
     rates: Mapping[int, float]
+    ridges: Mapping[int, float]
     on_epoch: OnEpoch | None
     snapshots: bool
     clock: PhaseClock
@@ -192,12 +202,13 @@ class _Epochs:
         options = replace(
             last.options, precision=self.precisions[bits], learning_rate=self.rates[bits], epochs=last.epoch + epochs
         )
-        settings = []
-        for before, now in zip(last.settings, first_settings(options, last.scaling, len(last.settings)), strict=True):
+        settings, ridge = [], self.ridges[bits]
+        fresh = first_settings(options, last.scaling, len(last.settings), ridge)
+        for before, now in zip(last.settings, fresh, strict=True):
             for _ in range(last.epoch):
                 now = now.after_epoch()
             settings.append(replace(now, phase=before.phase, seed=before.seed))
-        return replace(last, options=options, settings=tuple(settings))
+        return replace(last, options=options, settings=tuple(settings), ridge=ridge)
 
 
 def _observed(run: TrainingResult, before: Floats | None) -> Observation:

@@ -49,6 +49,8 @@ class Checkpoint:
         Hash of the data; see `bitlane.training.fingerprint.fingerprint`.
     levels : ndarray of int32, shape (2**b + 1, s), optional
         Codebook of each stored feature, in units of ``2**-16``; None for uniform levels.
+    ridge : float, default=0.0
+        Strength of the ridge that the draws need, beside that of the penalty; see `bitlane.training.ridge`.
     """
 
     epoch: int
@@ -58,6 +60,7 @@ class Checkpoint:
     scaling: Scaling
     fingerprint: str
     levels: Codebook | None = None
+    ridge: float = 0.0
 
     def check(self, options: TrainingOptions, data: str) -> None:
         """Raise DataError unless a training with these options, on data with this fingerprint, can resume here."""
@@ -94,6 +97,7 @@ class Checkpoint:
             "options": self.options.as_dict(),
             "scaling": {name: getattr(self.scaling, name) for name in SCALING},
             "fingerprint": self.fingerprint,
+            "ridge": self.ridge,
         }
         arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
         if self.levels is not None:
@@ -134,7 +138,9 @@ class Checkpoint:
         _expect(master, (len(settings), scaling.stored_features), "master weights")
         if options.precision.codebook:
             _expect(levels, (options.precision.levels, scaling.stored_features), "levels")
-        return cls(header["epoch"], master, tuple(settings), options, scaling, header["fingerprint"], levels)
+        registers = tuple(settings)
+        fingerprint, ridge = header["fingerprint"], float(header["ridge"])
+        return cls(header["epoch"], master, registers, options, scaling, fingerprint, levels, ridge)
 
 
 def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> None:

@@ -18,7 +18,7 @@ LARGEST = 4.0  # rate times curvature
 ROWS = 2_048  # looked at
 CURVATURE = {"log_loss": 0.25}  # the largest second derivative of the loss; 1 for the others
 SHARE = 0.9  # of the largest stable rate
-STEADY = 1 / 8  # of the rate of a training, for passes without decay
+STEADY = 1 / 8  # of the rate with decay, without: the noise of batches and draws stays then, and grows with the rate
 STALE = 0.25  # of the rate of staleness 0, at which staleness 1 trains as well
 NOISE = 1 / 16  # share of a weight's energy that the draws of a batch may feed back in one step
 
@@ -56,7 +56,9 @@ def suggest_learning_rate(
     return rate
 
 
-def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling) -> TrainingOptions:
+def with_learning_rate(
+    options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling, ridge: float = 0.0
+) -> TrainingOptions:
     """Return options with a number as learning rate: where it is "auto", nine tenths of the largest stable one.
 
     With stored rows v, weights g of their classes and the largest curvature c of the loss (1/4 for log_loss, otherwise
@@ -64,7 +66,8 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
     direction u shrinks if ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here
     u is the direction with the largest a. Independent draws Q of v add noise that is not small in directions in which
     the data is: the rate is also limited to ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
-    class weights, the one with the least rate counts. Staleness 1 takes a quarter.
+    class weights, the one with the least rate counts. Staleness 1 takes a quarter, and a rate without decay an
+    eighth: a quarter to a sixteenth ends with about the same loss, more or less ends higher.
 
     Parameters
     ----------
@@ -73,21 +76,28 @@ def with_learning_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: 
         Up to 4,095 rows, at equal distances, are looked at.
     y : array [rows, targets]
     scaling : Scaling
+    ridge : float, default=0.0
+        Of the draws (`bitlane.training.ridge`): the hardware must be able to take its steps too.
     """
     if options.learning_rate != AUTO:
         return options
-    (rate,) = automatic_rates(options, [options.precision], X, y, scaling)
+    (rate,) = automatic_rates(options, [options.precision], X, y, scaling, [ridge])
     return replace(options, learning_rate=rate)
 
 
 def automatic_rates(
-    options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
+    options: TrainingOptions,
+    precisions: Sequence[Precision],
+    X: Matrix,
+    y: Matrix,
+    scaling: Scaling,
+    ridges: Sequence[float],
 ) -> list[float]:
-    """Return the rate of `with_learning_rate` for each of several precisions, that of the options aside."""
+    """Return the rate of `with_learning_rate` for each of several precisions and their ridges."""
     some = sample_of(X)
     values, labels = scaling.values(X[some]), y[some]
     curvature = CURVATURE.get(options.objective.loss, 1.0)
-    most = min(LARGEST / curvature, LARGEST * options.batch_size, SHARE * options.objective.largest_rate)
+    most = min(LARGEST / curvature, LARGEST * options.batch_size)
     targets = []  # mean weight, and the feedback of rows without draws
     for target, (below, other) in enumerate(options.class_weight):
         weights = np.where(labels[:, target] < 0, below, other)
@@ -95,26 +105,26 @@ def automatic_rates(
         if largest > 0 and weights.any():
             most = min(most, LARGEST * options.batch_size / largest)
             targets.append((weights.mean(), _feedback(values, weights, options.batch_size) / SHARE / 2))
-    stale = STALE if options.staleness else 1.0
+    share = (STALE if options.staleness else 1.0) * (STEADY if options.decay == 1.0 else 1.0)
     rates = []
-    for precision in precisions:
+    for precision, ridge in zip(precisions, ridges, strict=True):
+        penalty = SHARE * options.objective.with_ridge(ridge).largest_rate
         variance = draw_variance(values, precision.base_bits).sum() if precision.draws else 0.0
         noise = variance / NOISE / options.batch_size
         feedback = max((max(rows, weight * noise) for weight, rows in targets), default=0.0)
-        rates.append(_two_digits(stale * min(most, 1.0 / max(feedback, 1e-300) / curvature)))
+        rates.append(_two_digits(share * min(most, penalty, 1.0 / max(feedback, 1e-300) / curvature)))
     return rates
 
 
 def with_steady_rate(options: TrainingOptions, X: Matrix, y: Matrix, scaling: Scaling) -> TrainingOptions:
-    """Return options as `with_learning_rate` does, with an eighth of that rate where it is "auto".
+    """Return options as `with_learning_rate` does, with the rate of a training without decay where it is "auto".
 
-    It suits passes over piece after piece of the data, whose rate does not decay. The noise of batches and draws stays
-    then, and grows with the rate. A quarter to a sixteenth ends with about the same loss; more or less ends higher.
+    It suits passes over piece after piece of the data, whose rate does not decay.
     """
     if options.learning_rate != AUTO:
         return options
-    steady = with_learning_rate(options, X, y, scaling)
-    return replace(steady, learning_rate=STEADY * float(steady.learning_rate))
+    steady = with_learning_rate(replace(options, decay=1.0), X, y, scaling)
+    return replace(options, learning_rate=steady.learning_rate)
 
 
 def sample_of(X: Matrix) -> slice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bitlane.contract.fixed_point import encode_float
 from bitlane.contract.formats import (
@@ -75,6 +75,17 @@ class Objective:
     def strength(self) -> float:
         """alpha, or 0 without a penalty."""
         return self.alpha if self.penalty else 0.0
+
+    @property
+    def takes_ridge(self) -> bool:
+        """Whether the hardware can add a ridge: its one proximal operator is free, or that of an l2 penalty."""
+        return _box(self.bounds) is None and (self.penalty != "l1" or not self.strength)
+
+    def with_ridge(self, ridge: float) -> Objective:
+        """Return this objective with a ridge of this strength more; itself for a ridge of 0, or if it takes none."""
+        if not ridge or not self.takes_ridge:
+            return self
+        return replace(self, penalty="l2", alpha=self.strength + ridge, bounds=None)
 
     @property
     def largest_rate(self) -> float:

@@ -36,15 +36,15 @@ class TrainingOptions:
         Values that samples are rounded to; see `bitlane.levels.codebooks.fit_codebook`.
     draws : int or {"epoch", "once"}, default=8
         Draw sets that the epochs read in turn: a number, a new one for each epoch, or one. Set k is the set
-        ``k mod 16`` of a group (`bitlane.contract.draws.DrawSet`) drawn from ``SeedSequence(seed, spawn_key=(k // 16,))``.
-        The first 4, 8 and 16 sets are stratified completely. Nearest rounding and full precision draw nothing.
+        ``k mod 16`` of its group (`bitlane.contract.draws.DrawSet`); ``SeedSequence(seed, spawn_key=(k // 16,))`` seeds
+        the group. The first 4, 8 and 16 sets are stratified completely. Nearest and full precision draw nothing.
     epochs : int, default=20
         Passes over the data, those of a resumed training included.
     batch_size : int, default=16
         Rows of a mini-batch. A last batch with fewer rows steps by its share of a batch.
     learning_rate : float or "auto", default="auto"
         Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``. "auto": computed from the
-        data, see `bitlane.training.learning_rate.with_learning_rate`.
+        data and the decay, see `bitlane.training.learning_rate.with_learning_rate`.
     decay : float, default=0.8
         Factor on the learning rate after each epoch, 0.5 to 1.
     staleness : {0, 1}, default=0

@@ -142,6 +142,11 @@ class TrainingResult:
         return self._first.epoch
 
     @property
+    def ridge(self) -> float:
+        """Strength of the ridge that the draws needed, added to that of an l2 penalty, in scaled units; 0 for none."""
+        return self._last.ridge
+
+    @property
     def scaling(self) -> Scaling:
         """Between scaled and user units."""
         return self._last.scaling

@@ -32,11 +32,12 @@ from .checkpoint import Checkpoint
 from .double_buffer import run_launches
 from .fingerprint import fingerprint
 from .learning_rate import with_learning_rate
-from .objective import ClassWeights
+from .objective import ClassWeights, Objective
 from .options import AUTO, EQUAL_WEIGHTS, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
+from .ridge import draw_ridges, ridge_that_fits, warn_without_ridge
 from .weight_range import LARGEST_WEIGHT, with_weight_range
 
 _logger = logging.getLogger(__name__)
@@ -251,12 +252,15 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
     automatic = options.learning_rate == AUTO
-    options = with_learning_rate(options, X, targets, scaling)
+    (wanted,) = draw_ridges(options, [options.precision], X, scaling)
+    options = with_learning_rate(options, X, targets, scaling, wanted)
     weights = _initial_weights(scaling, initial)
     options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))
-    settings = first_settings(options, scaling, targets.shape[1])
+    warn_without_ridge(options, wanted, len(X))
+    ridge = ridge_that_fits(options, wanted)
+    settings = first_settings(options, scaling, targets.shape[1], ridge)
     master = master_weights(np.ldexp(weights, -scaling.weight_exponent))
-    return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets))
+    return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets), ridge=ridge)
 
 
 def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
@@ -273,16 +277,17 @@ def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
     )
 
 
-def first_settings(options: TrainingOptions, scaling: Scaling, targets: int) -> tuple[Settings, ...]:
-    """Return the registers of each target at the start of a training whose learning rate is a number."""
+def first_settings(options: TrainingOptions, scaling: Scaling, targets: int, ridge: float) -> tuple[Settings, ...]:
+    """Return the registers of each target at the start of a training with this ridge, whose rate is a number."""
+    objective = options.objective.with_ridge(ridge)
     pairs = [options.class_weight_of(i) for i in range(targets)]
-    return tuple(_settings(options, pair, scaling) for pair in pairs)
+    return tuple(_settings(options, objective, pair, scaling) for pair in pairs)
 
 
-def _settings(options: TrainingOptions, class_weight: ClassWeights, scaling: Scaling) -> Settings:
+def _settings(options: TrainingOptions, objective: Objective, class_weight: ClassWeights, scaling: Scaling) -> Settings:
     """The registers at the start of a training."""
     assert not isinstance(options.learning_rate, str)
-    settings = options.objective.settings(
+    settings = objective.settings(
         options.learning_rate,
         options.batch_size,
         options.decay,

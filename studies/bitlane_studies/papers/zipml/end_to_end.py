@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,18 +52,18 @@ def curves(task: LinearTask, seeds: int, log: Log) -> PartsCurves:
     few = {bits: np.empty_like(full) for bits in BITS}
     for seed in range(seeds):
         log(f"{task.name}, samples, model and gradient: seed {seed + 1} of {seeds}")
-        full[seed] = _losses(task, SGDRegressor(32, sampling="full"), seed)
+        full[seed] = _losses(task, seed, bits=32, sampling="full")
         for bits in BITS:
-            few[bits][seed] = _losses(task, SGDRegressor(bits, model_bits=bits, gradient_bits=bits), seed)
+            few[bits][seed] = _losses(task, seed, bits=bits, model_bits=bits, gradient_bits=bits)
     last = full[:, -1:]
     return PartsCurves(task, full / last, {bits: losses / last for bits, losses in few.items()})
 
 
-def _losses(task: LinearTask, model: SGDRegressor, seed: int) -> Floats:
+def _losses(task: LinearTask, seed: int, **options: Any) -> Floats:
     """Return the losses of the models after each epoch on the unquantized rows, float64 [epochs]."""
     schedule = task.schedule
-    model.set_params(epochs=schedule.epochs, batch_size=schedule.batch_size, device="cpu", random_state=seed)
-    run = model.fit(task.data.X, task.data.y, snapshots=True).run_
+    options |= {"epochs": schedule.epochs, "batch_size": schedule.batch_size, "device": "cpu", "random_state": seed}
+    run = SGDRegressor(**options).fit(task.data.X, task.data.y, snapshots=True).run_
     return losses_of(task.data.X, task.data.y, *run.models(), "squared_error")
 
 
