@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from tests.helpers import encode_textbook as textbook
 
@@ -33,6 +35,9 @@ class Case:
         one = float(rng.choice([0.0, intercept_value(precision)]))
         centered = bool(rng.random() < 0.7)
         self.scaling = fit_scaling(X, self.y, centered, precision.limit, margins=True, intercept_value=one)
+        if rng.random() < 0.3:  # columns whose values are clipped
+            scale = self.scaling.scale * rng.choice([1.0, 0.25], n)
+            self.scaling = replace(self.scaling, scale=scale)
         self.first, self.seed = int(rng.integers(rows)), int(rng.integers(1 << 40))
         self.numbers = rng.integers(100, size=rng.integers(1, 4)).tolist()  # of draw sets
         self.number = self.numbers[-1]

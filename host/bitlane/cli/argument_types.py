@@ -61,6 +61,13 @@ def bounds(text: str) -> tuple[float | None, ...]:
     return low, high
 
 
+def clip(text: str) -> str | None:
+    """auto, or none."""
+    if text not in ("auto", "none"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto or none")
+    return None if text == "none" else text
+
+
 def draws(text: str) -> str | int:
     """once, epoch, or an integer."""
     if text not in ("once", "epoch") and not text.lstrip("-").isdigit():

@@ -23,7 +23,7 @@ from bitlane.quantization.ranges import TableRanges
 from bitlane.support.text import LINE, align_columns, fill_lines
 from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
-from bitlane.training.train import scaling_of
+from bitlane.training.table_scaling import scaling_of
 
 from .argument_types import positive
 from .command import Command

@@ -24,7 +24,7 @@ from bitlane.training.by_policy import policy_of
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.device_pool import ON_FAILURE
 
-from .argument_types import bits, bounds, positive
+from .argument_types import bits, bounds, clip, positive
 from .command import Command
 from .companions import Companion, check_companions, given_options
 from .output import check_run_folder, progress, report
@@ -50,6 +50,7 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "penalty": None,
     "alpha": 0.0,
     "bounds": None,
+    "clip": "auto",
     "class_weight": None,
     "test_fraction": None,
     "average_every": 1,
@@ -58,7 +59,7 @@ TRAIN_DEFAULTS: dict[str, Any] = {
 # Arguments that are parameters of the estimators under the same name.
 ESTIMATOR_PARAMETERS = (
     *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
-    *("staleness", "model_bits", "gradient_bits", "average_every"),
+    *("clip", "staleness", "model_bits", "gradient_bits", "average_every"),
 )
 # Besides these, a resumed training may not change what follows.
 SOURCE = (*SOURCE_DEFAULTS, "test_fraction")
@@ -99,6 +100,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
+    add(
+        "--clip",
+        type=clip,
+        metavar="{auto,none}",
+        help="whether outliers of the columns are clipped (default: auto)",
+    )
     add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
     add(
         "--test-fraction",

@@ -29,7 +29,8 @@ from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, DECAY, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
-from bitlane.training.train import InitialModel, scaling_of, train
+from bitlane.training.table_scaling import scaling_of
+from bitlane.training.train import InitialModel, train
 
 from .validation import as_coefficients, as_seed, clipped_batch, seed_of_call
 
@@ -50,6 +51,7 @@ class LinearSGD(BaseEstimator):
     penalty: str | None = None
     alpha: float = 0.0
     bounds: Bounds | None = None
+    clip: str | None = "auto"
     staleness: int = 0
     model_bits: int | None = None
     gradient_bits: int | None = None
@@ -193,7 +195,8 @@ class LinearSGD(BaseEstimator):
         """
         if policy_of(self.bits) is not None:
             raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits, not a policy")
-        ranges, call = TableRanges.of(table, targets), 0
+        seen = self._ranges.features.rows if self.__sklearn_is_fitted__() else 0
+        ranges, call = TableRanges.of(table, targets, seen), 0
         coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
         if self.__sklearn_is_fitted__():
             self._check_columns(X, table)

@@ -45,6 +45,10 @@ alpha : float, default=0.0
 bounds : pair of floats or None, optional
     Low and high bound of all scaled weights, within [-8, 8), None for no bound; rounded inwards to multiples of 2**-12.
     As scales are positive, 0 and None mean the same for coefficients in user units. They exclude a penalty.
+clip : {"auto", None}, default="auto"
+    "auto": a column in which few values are far from all others is stored as if these lay at the end of a range that
+    suits the others. A warning names such columns, and ``run_.clipped`` has the share of the values. Predictions take
+    each value as it is. None: the range of a column holds all of its values.
 staleness : {0, 1}, default=0
     How many batches old the weights are that a batch reads. With 1 the hardware never waits for an update.
 model_bits : int, optional

@@ -22,7 +22,8 @@ from bitlane.support.text import near_names
 
 from .sgd import SGDClassifier, SGDRegressor
 
-FORMAT = 1
+FORMAT = 2
+RANGES = ("low", "high", "mean", "sample", "numbers")  # arrays of `Ranges`
 KINDS = {"SGDRegressor": SGDRegressor, "SGDClassifier": SGDClassifier}
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
 
@@ -138,11 +139,7 @@ def model_arrays(
         "coef": model.coef_,
         "intercept": model.intercept_,
         "feature_names": np.array(feature_names, dtype=np.str_),
-        **{
-            f"{of}_{name}": getattr(getattr(ranges, of), name)
-            for of in ("features", "labels")
-            for name in ("low", "high", "mean")
-        },
+        **{f"{of}_{name}": getattr(getattr(ranges, of), name) for of in ("features", "labels") for name in RANGES},
     }
     if isinstance(model, SGDClassifier):
         arrays["classes"] = model.classes_
@@ -176,7 +173,7 @@ def _of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SavedM
     if isinstance(model, SGDClassifier):
         model.classes_ = arrays["classes"]
     features, labels = (
-        Ranges(arrays[f"{of}_low"], arrays[f"{of}_high"], arrays[f"{of}_mean"], int(header["rows"]))
+        Ranges(rows=int(header["rows"]), **{name: arrays[f"{of}_{name}"] for name in RANGES})
         for of in ("features", "labels")
     )
     model._ranges, model._calls = TableRanges(features, labels), int(header["calls"])

@@ -84,7 +84,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         y : array-like of shape (rows,) or (rows, targets)
         coef_init, intercept_init : array-like, optional
             Coefficients to begin with instead of 0, with the shapes of `coef_` and `intercept_`. With squared errors
-            and equal class weights the intercept follows from the means of the columns and `intercept_init` is unused.
+            and equal class weights the intercept may follow from the means of the columns; `intercept_init` is unused
+            then.
         resume : bitlane.training.checkpoint.Checkpoint, optional
             A checkpoint, as ``run_.checkpoint()`` returns it, of a fit with the same parameters and data. Training
             continues there, up to `epochs` in total, with the bits of a training that never stopped.
@@ -118,8 +119,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):
     def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike) -> Regressor:
         """Train one pass over a piece of the data, beginning with the present coefficients.
 
-        The scaling comes from the ranges and means of all rows since `fit`, or since the first call, so that it only
-        widens. The weight of a column that has been constant so far is 0. Draws and the order of rows differ from call
+        The scaling comes from the ranges, the means and a sample of all rows since `fit`, or since the first call. The
+        weight of a column that has been constant so far is 0. Draws and the order of rows differ from call
         to call. The learning rate does not decay from call to call; "auto" is computed for the rows of each call, and
         is an eighth of that of `fit`. `epochs` and `decay` are not used.
         `run_` is that of the last call with a column that varies. `fit` begins anew.

@@ -90,7 +90,11 @@ def fit_codebook(X: Matrix, scaling: Scaling, precision: Precision, levels: str)
     for first in range(0, X.shape[1], step):
         block = np.concatenate([piece[:, first : first + step] for piece in dense_pieces(X)])
         for column in scaling.active[(scaling.active >= first) & (scaling.active < first + step)]:
-            chosen[:, column] = optimal_levels(block[:, column - first], precision.levels - 1, method)
+            values = block[:, column - first]
+            if scaling.clipped is not None and scaling.clipped[column]:
+                center, reach = scaling.center[column], scaling.scale[column]
+                values = np.clip(values, center - reach, center + reach)
+            chosen[:, column] = optimal_levels(values, precision.levels - 1, method)
     return _in_units(scaling.values(chosen))  # levels are values of the column: they are scaled as those are
 
 

@@ -42,7 +42,8 @@ class PositionMap(NamedTuple):
     def positions(self, X: Matrix) -> Floats:
         """Return rows [r, n] in user units as positions, float64 [r, s]: integers, clipped to the range."""
         positions: Floats = np.asarray(X)[:, self.columns].astype(np.float64)
-        positions *= self.multipliers
+        with np.errstate(over="ignore"):  # beyond the range in any case
+            positions *= self.multipliers
         np.floor(positions, out=positions)
         positions += self.offsets
         return np.clip(positions, 0.0, 2.0 ** (self.base_bits + POSITION_FRACTION), out=positions)

@@ -1,4 +1,9 @@
-"""Ranges and means of the columns of a table: what its scaling depends on."""
+"""Ranges and means of the columns of a table, and a sample of its rows: what its scaling depends on.
+
+The sample makes quantiles and the most frequent values known without a second pass. A row is in it by its number alone:
+rows whose number, times the golden ratio, has a fraction below ``2**-j``, with the least j that leaves few enough. So
+its rows lie almost evenly in the data, and pieces give the sample of the data that they make up.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,11 @@ from .row_table import dense_pieces
 
 Floats = NDArray[np.float64]
 
+SAMPLE_VALUES = 1 << 16  # of a sample, where its rows are neither too few nor more than needed
+SAMPLE_ROWS = (256, 2048)  # least and most rows of a sample: at least half of them, once there are so many
+GOLDEN = 0x9E3779B1  # 2**32 divided by the golden ratio
+WORD_BITS = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
@@ -22,19 +32,28 @@ class Ranges:
     low, high, mean : float64 arrays [n]
         In user units. A mean whose sum overflows is that of a bound, or NaN.
     rows : int
+    sample : array [k, n]
+        Some of the rows: all of them if they are few. Of labels [0, targets].
+    numbers : int64 array [k]
+        Numbers of the rows of the sample among those seen so far.
     """
 
     low: Floats
     high: Floats
     mean: Floats
     rows: int
+    sample: NDArray[Any]
+    numbers: NDArray[np.int64]
 
     def merged(self, other: Ranges) -> Ranges:
-        """Return the ranges over the rows of both."""
+        """Return the ranges over the rows of both; those of `other` are numbered from where these end."""
         rows = self.rows + other.rows
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         mean = self.mean * (self.rows / rows) + other.mean * (other.rows / rows)
-        return Ranges(low, high, np.clip(mean, low, high), rows)
+        sample = np.concatenate([self.sample, other.sample])
+        numbers = np.concatenate([self.numbers, other.numbers])
+        some = _in_sample(numbers, rows, len(low))
+        return Ranges(low, high, np.clip(mean, low, high), rows, sample[some], numbers[some])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +72,33 @@ class TableRanges:
     labels: Ranges
 
     @classmethod
-    def of(cls, X: Any, y: NDArray[Any]) -> TableRanges:
-        """Return the ranges of X [rows, n], an array or a RowTable, and y [rows, targets]."""
-        return cls(feature_ranges(X), label_ranges(y))
+    def of(cls, X: Any, y: NDArray[Any], first: int = 0) -> TableRanges:
+        """Return the ranges of X [rows, n], an array or a RowTable, and y [rows, targets], numbered from `first` on."""
+        return cls(feature_ranges(X, first), label_ranges(y))
 
     def merged(self, other: TableRanges) -> TableRanges:
         """Return the ranges over the rows of both."""
         return TableRanges(self.features.merged(other.features), self.labels.merged(other.labels))
 
 
-def feature_ranges(X: Any) -> Ranges:
-    """Return the ranges of the columns of X [rows, n], an array or a RowTable of integers or floats."""
+def feature_ranges(X: Any, first: int = 0) -> Ranges:
+    """Return the ranges of the columns of X, and a sample of its rows.
+
+    Parameters
+    ----------
+    X : array or RowTable of integers or floats [rows, n]
+    first : int, default=0
+        Number of its first row: how many rows were seen before.
+    """
     low, high, total = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf), np.zeros(X.shape[1])
+    numbers = np.arange(first, first + len(X))
+    numbers = numbers[_in_sample(numbers, first + len(X), X.shape[1])]
     with np.errstate(over="ignore", invalid="ignore"):
         for piece in dense_pieces(X):
             low, high = np.minimum(low, piece.min(axis=0)), np.maximum(high, piece.max(axis=0))
             total += piece.sum(axis=0, dtype=np.float64)
-        return Ranges(low, high, np.clip(total / len(X), low, high), len(X))
+        mean = np.clip(total / len(X), low, high)
+    return Ranges(low, high, mean, len(X), np.asarray(X[numbers - first]), numbers)
 
 
 def label_ranges(y: NDArray[Any]) -> Ranges:
@@ -77,4 +106,14 @@ def label_ranges(y: NDArray[Any]) -> Ranges:
     low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.array([column.mean(dtype=np.float64) for column in np.ascontiguousarray(y.T)])
-    return Ranges(low, high, np.clip(mean, low, high), len(y))
+    return Ranges(low, high, np.clip(mean, low, high), len(y), y[:0], np.empty(0, np.int64))
+
+
+def _in_sample(numbers: NDArray[np.int64], rows: int, n: int) -> NDArray[np.bool_]:
+    """Return which rows are in the sample of a table with this number of rows and n columns."""
+    least, most = SAMPLE_ROWS
+    wanted = min(max(SAMPLE_VALUES // n, least), most)
+    halvings = max(0, (-(-rows // wanted) - 1).bit_length())
+    words = numbers.astype(np.uint64) * np.uint64(GOLDEN) & np.uint64((1 << WORD_BITS) - 1)
+    chosen: NDArray[np.bool_] = words >> np.uint64(WORD_BITS - halvings) == 0
+    return chosen

@@ -13,7 +13,9 @@ from bitlane.contract.formats import LABEL, WEIGHT
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 
+from .columns import ColumnUnits, plain_columns
 from .ranges import Ranges, TableRanges
+from .row_table import dense_pieces
 
 Floats = NDArray[np.float64]
 Matrix = NDArray[Any]  # of any integer or float type: images need not be copied into floats
@@ -29,12 +31,12 @@ class Scaling:
 
     A column that holds one value carries no information: it has scale 0, is not stored, and gets weight 0. A fitted
     intercept either follows from the centers, or is the weight of one more stored feature, the last, with a constant
-    value.
+    value. Values beyond the scale of their column are stored as -1 or 1.
 
     Attributes
     ----------
     center : float64 array [n]
-        User units: the column means if an intercept is fitted, otherwise 0.
+        User units: where an intercept is fitted the column means, or the centers of `ColumnUnits`; otherwise 0.
     scale : float64 array [n]
         User units of one scaled unit, the reciprocal of a number with 24 significant bits; 0 for a constant column.
     label_center, label_scale : float64 arrays [targets]
@@ -46,6 +48,8 @@ class Scaling:
         Value of the stored feature of the intercept; 0 if none is stored.
     weight_exponent : int
         Stored weights count ``2**weight_exponent`` times.
+    clipped : float64 array [n], optional
+        Share of the values of each column that are beyond its scale; None if no column was clipped.
     """
 
     center: Floats
@@ -56,6 +60,7 @@ class Scaling:
     margins: bool = False
     intercept_value: float = 0.0
     weight_exponent: int = 0
+    clipped: Floats | None = None
 
     @property
     def active(self) -> NDArray[np.intp]:
@@ -83,14 +88,34 @@ class Scaling:
         """Return rows [r, n] in user units as scaled values, float64 [r, s], in [-1, 1]."""
         X, active = np.asarray(X), self.active
         columns = X if len(active) == X.shape[1] else X[:, active]
-        if not self.intercept_value:
-            values: Floats = columns - self.center[active]
-            values /= self.scale[active]
-            return values
-        values = np.full((len(X), len(active) + 1), self.intercept_value)
-        np.subtract(columns, self.center[active], out=values[:, :-1])
-        values[:, :-1] /= self.scale[active]
+        values = np.full((len(X), self.stored_features), self.intercept_value)
+        of_columns = values[:, : len(active)]
+        with np.errstate(over="ignore"):
+            np.subtract(columns, self.center[active], out=of_columns)
+            of_columns /= self.scale[active]
+        np.clip(of_columns, -1.0, 1.0, out=of_columns)
         return values
+
+    def clipped_shares(self, X: Matrix, features: Ranges, limit: float) -> Floats | None:
+        """Return the share of the values of each column of X [rows, n] that are beyond its scale; None if none is.
+
+        Parameters
+        ----------
+        X : array or RowTable of integers or floats
+        features : Ranges
+            Of X, or of more rows.
+        limit : float
+            `Precision.limit`.
+        """
+        reach = limit * self.scale
+        farthest = np.maximum(features.high - self.center, self.center - features.low)
+        beyond = np.flatnonzero((self.scale > 0) & (farthest > (1.0 + 2.0**-RECIPROCAL_BITS) * reach))
+        if not len(beyond):
+            return None
+        shares = np.zeros(len(self.scale))
+        for piece in dense_pieces(X):
+            shares[beyond] += (np.abs(piece[:, beyond] - self.center[beyond]) > reach[beyond]).sum(axis=0)
+        return shares / len(X)
 
     def columns(self, values: Floats) -> Floats:
         """Return scaled values [..., s] as columns [..., n] in user units: the inverse of `values`."""
@@ -152,9 +177,16 @@ class Scaling:
         )
 
 
-def intercept_value(precision: Precision) -> float:
-    """Return the largest value that this precision stores exactly: 1, or the outermost middle."""
-    return 1.0 if precision.draws else 1.0 - 2.0**-precision.bits
+def intercept_value(precision: Precision, centered: bool = False) -> float:
+    """Return the value of the feature of an intercept, which this precision stores exactly.
+
+    It is the largest such value: 1, or the outermost middle. Where labels and most columns are centred on their means,
+    the intercept is small, and a value near 1/2 does: then this feature does not limit the learning rate.
+    """
+    half = 2.0**-precision.base_bits
+    if centered and precision.base_bits >= 2:
+        return 0.5 if precision.draws else 0.5 + half
+    return 1.0 if precision.draws else 1.0 - half
 
 
 def fit_scaling(
@@ -201,23 +233,25 @@ def scaling_from(
     *,
     margins: bool = False,
     intercept_value: float = 0.0,
+    units: ColumnUnits | None = None,
 ) -> Scaling:
-    """Return the scaling of all tables within these ranges; parameters and errors as of `fit_scaling`."""
-    features, center = ranges.features, np.zeros(len(ranges.features.low))
+    """Return the scaling of all tables within these ranges; parameters and errors as of `fit_scaling`.
+
+    `units` are centers and reaches other than means and ranges. Where they are not on means, the intercept must be
+    stored.
+    """
     label_center, label_scale = np.zeros(len(ranges.labels.low)), np.ones(len(ranges.labels.low))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if fit_intercept:
-            center = features.mean
-        scale = _short_scale(np.maximum(features.high - center, center - features.low) / limit)
+        units = units or plain_columns(ranges.features, fit_intercept)
+        scale = _short_scale(units.reach / limit)
         if not margins:
             label_center, label_scale = _label_scaling(ranges.labels, fit_intercept)
     if not (np.isfinite(scale).all() and np.isfinite(label_scale).all()):
         raise DataError("X or y holds values so large that their range overflows: divide them by a constant")
     if (small := scale[(scale != 0) & (scale < LEAST_SCALE)]).size:
         raise DataError(f"the range of a column of X is too small ({small[0]:g}): multiply X by a constant")
-    return Scaling(
-        center, scale, label_center, label_scale, fit_intercept, margins, intercept_value if fit_intercept else 0.0
-    )
+    one = intercept_value if fit_intercept else 0.0
+    return Scaling(units.center, scale, label_center, label_scale, fit_intercept, margins, one)
 
 
 def reciprocal(scale: Floats) -> Floats:

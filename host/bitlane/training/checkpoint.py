@@ -100,6 +100,8 @@ class Checkpoint:
             "ridge": self.ridge,
         }
         arrays = {name: getattr(self.scaling, name) for name in ("center", "scale", "label_center", "label_scale")}
+        if self.scaling.clipped is not None:
+            arrays["clipped"] = self.scaling.clipped
         if self.levels is not None:
             arrays["levels"] = self.levels
         return {"header": np.array(json.dumps(header)), "master": self.master, **arrays}

@@ -9,10 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from bitlane.contract.precision import FULL_BITS, Precision
-from bitlane.quantization.scaling import Floats, Matrix, Scaling, fit_scaling
+from bitlane.quantization.ranges import TableRanges
+from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
 from .objective import Objective
 from .options import AUTO, TrainingOptions
+from .table_scaling import scaling_of
 
 LARGEST = 4.0  # rate times curvature
 ROWS = 2_048  # looked at
@@ -49,8 +51,7 @@ def suggest_learning_rate(
     labels = np.ones((len(X), 1))
     plain = precision or Precision(FULL_BITS, "full")
     options = TrainingOptions(plain, Objective(loss), batch_size=batch_size, fit_intercept=fit_intercept)
-    margins = options.objective.margins
-    scaling = fit_scaling(X, labels, fit_intercept, margins=margins, intercept_value=float(margins))
+    scaling = scaling_of(TableRanges.of(X, labels), options)
     rate = with_learning_rate(options, X, labels, scaling).learning_rate
     assert isinstance(rate, float)
     return rate

@@ -55,8 +55,8 @@ class TrainingOptions:
         Factors on the gradients of rows with a negative label, and of the others.
     fit_intercept : bool, default=True
         Whether to fit an intercept. Columns are centred then. With squared errors and equal class weights labels are
-        centred too and the intercept follows; otherwise it is the weight of a feature that is always 1, which neither
-        penalty nor bounds change.
+        centred too. If all centers are means, the intercept follows; otherwise, and with other losses, it is the weight
+        of a feature with a constant value, which neither penalty nor bounds change.
     shuffle : bool, default=False
         Whether to put the rows in random order first, drawn from ``SeedSequence(seed, spawn_key=(2**32,))``.
     seed : int, default=0
@@ -65,6 +65,8 @@ class TrainingOptions:
         Parts of the rows that are trained side by side and averaged; see `bitlane.training.several`.
     average_every : int, default=1
         Epochs after which the models of the shards are averaged; unused with one shard.
+    clip : {"auto", None}, default="auto"
+        Whether columns with outliers are clipped; see `bitlane.quantization.columns`.
 
     Raises
     ------
@@ -89,10 +91,13 @@ class TrainingOptions:
     seed: int = 0
     shards: int = 1
     average_every: int = 1
+    clip: str | None = "auto"
 
     def __post_init__(self) -> None:
         if self.levels not in CHOICES:
             raise DataError(f"levels={self.levels!r} is unknown: choose one of {', '.join(CHOICES)}")
+        if self.clip not in ("auto", None):
+            raise DataError(f"clip={self.clip!r}: choose 'auto' or None")
         if isinstance(self.draws, str):
             if self.draws not in ("once", "epoch"):
                 raise DataError(f"draws={self.draws!r}: choose 'once', 'epoch' or a number of sets")

@@ -152,6 +152,12 @@ class TrainingResult:
         return self._last.scaling
 
     @property
+    def clipped(self) -> Floats:
+        """Float64 [n], the share of the values of each column that were outliers and were clipped."""
+        shares = self.scaling.clipped
+        return np.zeros(len(self.scaling.scale)) if shares is None else shares
+
+    @property
     def levels(self) -> Floats | None:
         """Float64 [2**b + 1, n], user units: what stored samples are read as; None without a table of levels."""
         table = self._last.levels

@@ -21,7 +21,7 @@ from bitlane.driver.fit import check_fit
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
-from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling, intercept_value, scaling_from
+from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.support.phases import PhaseClock
 from bitlane.support.rng import generator
@@ -33,11 +33,12 @@ from .double_buffer import run_launches
 from .fingerprint import fingerprint
 from .learning_rate import with_learning_rate
 from .objective import ClassWeights, Objective
-from .options import AUTO, EQUAL_WEIGHTS, TrainingOptions
+from .options import AUTO, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
 from .ridge import draw_ridges, ridge_that_fits, warn_without_ridge
+from .table_scaling import scaling_of, warn_of_clipped
 from .weight_range import LARGEST_WEIGHT, with_weight_range
 
 _logger = logging.getLogger(__name__)
@@ -245,12 +246,15 @@ def _first_state(
 
 def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: InitialModel) -> Checkpoint:
     """The state before the first epoch of a training that begins with an initial model."""
-    scaling = scaling_of(initial.ranges or TableRanges.of(X, targets), options)
+    ranges = initial.ranges or TableRanges.of(X, targets)
+    scaling = scaling_of(ranges, options)
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: at least one must vary")
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
+    scaling = replace(scaling, clipped=scaling.clipped_shares(X, ranges.features, options.precision.limit))
+    warn_of_clipped(scaling)
     automatic = options.learning_rate == AUTO
     (wanted,) = draw_ridges(options, [options.precision], X, scaling)
     options = with_learning_rate(options, X, targets, scaling, wanted)
@@ -261,20 +265,6 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     settings = first_settings(options, scaling, targets.shape[1], ridge)
     master = master_weights(np.ldexp(weights, -scaling.weight_exponent))
     return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets), ridge=ridge)
-
-
-def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
-    """Return the scaling of a training on data with these ranges; DataError as of `fit_scaling`."""
-    precision, objective = options.precision, options.objective
-    weighted = any(options.class_weight_of(i) != EQUAL_WEIGHTS for i in range(len(ranges.labels.low)))
-    stored = options.fit_intercept and (objective.margins or weighted)
-    return scaling_from(
-        ranges,
-        options.fit_intercept,
-        precision.limit,
-        margins=objective.margins,
-        intercept_value=intercept_value(precision) if stored else 0.0,
-    )
 
 
 def first_settings(options: TrainingOptions, scaling: Scaling, targets: int, ridge: float) -> tuple[Settings, ...]:

@@ -109,7 +109,7 @@ def test_what_is_no_model_is_one_line(tmp_path: Path, seed: int) -> None:
         path.write_bytes(good[:cut])
         assert "is damaged" in refused(path)
     for header, part in (
-        ({"format": 9}, "has format 9, this bitlane reads 1"),
+        ({"format": 9}, "has format 9, this bitlane reads 2"),
         ({"estimator": "SVC"}, "is damaged"),
         ({"parameters": {"bounds": None, "depth": 3}}, "is damaged"),
     ):

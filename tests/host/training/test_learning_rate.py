@@ -48,7 +48,8 @@ def test_fewer_levels_need_smaller_steps(seed: int, loss: str) -> None:
     rates = [suggest_learning_rate(X, 16, Precision(bits), loss=loss) for bits in (2, 4, 8)]
     plain = suggest_learning_rate(X, 16, loss=loss)
     assert rates[0] < rates[1] <= rates[2] == plain
-    assert suggest_learning_rate(X, 16, Precision(2, "nearest"), loss=loss) == plain
+    rounded = suggest_learning_rate(X, 16, Precision(2, "nearest"), loss=loss)
+    assert rounded == plain if loss == "squared_error" else rounded > plain  # a stored intercept is 3/4 there, not 1
 
 
 def test_constant_data_gets_the_largest_rate() -> None:
