@@ -206,6 +206,7 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 def _variance(values: Floats, center: Floats, scale: Floats, width: float) -> Floats:
     """Return the mean variance of draws of values [k, n], in squares of user units: float64 [n]."""
-    fraction = np.mod(((values - center) / scale + 1.0) / width, 1.0)
+    place = ((values - center) / scale + 1.0) / width
+    fraction = place - np.floor(place)
     variance: Floats = (width * scale) ** 2 * (fraction * (1.0 - fraction)).mean(axis=0)
     return variance

@@ -139,7 +139,8 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
     A row adds ``width^2 p (1 - p)``, with the position p of v in its interval.
     """
     width = 2.0 ** (1 - base_bits)
-    fraction = np.mod((values + 1.0) / width, 1.0)
+    place = (values + 1.0) / width
+    fraction = place - np.floor(place)  # exact, and several times as fast as np.mod
     variance: Floats = (width**2 * fraction * (1.0 - fraction)).mean(axis=0)
     return variance
 
