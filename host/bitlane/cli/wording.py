@@ -15,7 +15,7 @@ RENAMED = {"random_state": "seed", "sightings": "admit_after", "max_fields": "fi
 OF_OTHERS = ("levels", "sampling", "bits", "device")  # parameters that a command may have no option for
 # What to do in Python, and what to type instead.
 PHRASES = {
-    "use SGDRegressor for them": "use --task regression for them",
+    "use a regressor for them": "use --task regression for them",
     "must be None or": "must be",
     "X has": "the table has",
     "column of X": "column",

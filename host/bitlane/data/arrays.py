@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 from bitlane.quantization.row_table import PIECE, RowTable
 from bitlane.quantization.scaling import Floats, Matrix
+from bitlane.support.column_names import column_names
+from bitlane.support.labels import as_array, missing_values, present_labels, required
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
 
@@ -60,15 +62,15 @@ def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
     Raises
     ------
     DataError
-        X is sparse, not two-dimensional, too small, not numeric, or not finite.
+        X is sparse, not two-dimensional, too small, not numeric, or not finite; columns with text are named.
     """
     if hasattr(X, "toarray"):
         raise DataError(
             f"X is a sparse {type(X).__name__}: only dense tables are supported; convert it with X.toarray()"
         )
-    table = np.asarray(X, order="C")  # sums in one order, whatever the layout of X
+    table = np.asarray(as_array(X, "X"), order="C")  # sums in one order, whatever the layout of X
     _check_shape(table.shape, least)
-    return finite(numbers(table, "X"), "X")
+    return finite(numbers(table, "X", column_names(X)), "X")
 
 
 def _check_shape(shape: tuple[int, ...], least: int) -> None:
@@ -95,7 +97,7 @@ def as_targets(y: ArrayLike | None, rows: int) -> Floats:
     DataError
         y is missing, has another number of rows, or is not numeric or not finite.
     """
-    targets = _given(y)
+    targets = as_array(required(y), "y")
     if targets.ndim == 2 and targets.shape[1] == 0:
         raise DataError("y has 0 columns: at least one is needed")
     targets = _of_rows(targets, rows)
@@ -109,26 +111,14 @@ def as_labels(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     Raises
     ------
     DataError
-        y is missing, has another number of rows, or has values with a fraction.
+        y is missing, has another number of rows, or some labels are missing or have a fraction.
     """
-    given = _given(y)
+    given = as_array(required(y), "y")
     labels = _one_dimension(_of_rows(given, rows))
     if labels.ndim < given.ndim:
         message = "A column-vector y was passed when a 1d array was expected: y.ravel() is one"
         warn_user(message, DataConversionWarning)
-    if labels.dtype.kind == "f":
-        fractions = np.count_nonzero(finite(labels, "y") % 1)
-        if fractions:
-            raise DataError(
-                f"Unknown label type: continuous; y has {fractions} value(s) with a fraction: use SGDRegressor for them"
-            )
-    return labels
-
-
-def _given(y: ArrayLike | None) -> NDArray[Any]:
-    if y is None:
-        raise DataError("training and scoring requires y to be passed, but the target y is None")
-    return np.asarray(y)
+    return present_labels(labels)
 
 
 def _one_dimension(y: NDArray[Any]) -> NDArray[Any]:
@@ -146,24 +136,41 @@ def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
     return y
 
 
-def numbers(array: NDArray[Any], name: str) -> Matrix:
+def numbers(array: NDArray[Any], name: str, columns: NDArray[Any] | None = None) -> Matrix:
     """Return an array of integers, float32 or float64 unchanged, and other real numbers as float64.
 
     Raises
     ------
     DataError
-        The array `name` does not hold real numbers.
+        The array `name` does not hold real numbers. With names of its columns the message has those at fault.
     """
     if array.dtype in (np.float32, np.float64) or array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "c":
         raise DataError(f"Complex data not supported: {name} has {array.dtype} values; real numbers are needed")
+    if (found := _floats(array)) is not None:
+        return found
+    if missing := missing_values(array):
+        raise DataError(f"{name} holds {missing} missing value(s){_at_fault(array, columns)}: drop or fill them")
+    at_fault = _at_fault(array, columns)
+    what = f"encode or drop{at_fault.removeprefix(' in')}" if at_fault else "encode text first"
+    raise DataError(f"{name} holds {array.dtype} values: it must contain numbers; {what}")
+
+
+def _floats(array: NDArray[Any]) -> Floats | None:
+    """Return real numbers as float64; None for anything else."""
     try:
-        if array.dtype.kind not in "bfO":
-            raise TypeError
-        return np.asarray(array.astype(np.float64))
+        return np.asarray(array.astype(np.float64)) if array.dtype.kind in "bfO" else None
     except (TypeError, ValueError):
-        raise DataError(f"{name} holds {array.dtype} values: it must contain numbers; encode text first") from None
+        return None
+
+
+def _at_fault(array: NDArray[Any], columns: NDArray[Any] | None) -> str:
+    """Return " in column(s) ..." with the names of at most five columns that hold no numbers."""
+    if columns is None or array.ndim != 2 or array.shape[1] != len(columns):
+        return ""
+    bad = [repr(column) for j, column in enumerate(columns) if _floats(array[:, j]) is None]
+    return f" in column(s) {', '.join(bad[:5])}{' and others' * (len(bad) > 5)}" if bad else ""
 
 
 _AnyArray = TypeVar("_AnyArray", bound=NDArray[Any])

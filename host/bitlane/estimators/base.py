@@ -32,7 +32,7 @@ from bitlane.training.several import train_on_several
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
-from .validation import as_coefficients, as_seed, clipped_batch, seed_of_call
+from .validation import as_coefficients, as_seed, clipped_batch, finite_model, seed_of_call
 
 
 @dataclass(eq=False, repr=False)
@@ -169,7 +169,9 @@ class LinearSGD(BaseEstimator):
         return self._train(table, targets, options, start, on_epoch, snapshots)
 
     def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges) -> None:
-        """Set the attributes that fit leaves, apart from the coefficients."""
+        """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
+        self.coef_, intercept = finite_model(run)
+        self.intercept_ = np.atleast_1d(intercept)
         self.run_ = run
         self.n_iter_ = self.epochs
         self._remember_rows(X, ranges, 1)
@@ -210,8 +212,9 @@ class LinearSGD(BaseEstimator):
         scaling = scaling_of(ranges, options)
         if len(scaling.active):
             options = with_steady_rate(options, table, targets, scaling)
-            self.run_ = self._train(table, targets, options, start, None, False)
-            coef, intercept = np.atleast_2d(self.run_.coef), np.atleast_1d(self.run_.intercept)
+            run = self._train(table, targets, options, start, None, False)
+            coef, intercept = map(np.atleast_1d, finite_model(run))
+            self.run_, coef = run, np.atleast_2d(coef)
         else:
             warn_user("every column of X is constant so far: their weights stay 0")
             coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))

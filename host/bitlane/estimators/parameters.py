@@ -40,8 +40,10 @@ decay : float, default=0.8
 loss : {losses}
 penalty : {None, "l2", "l1"}, default=None
 alpha : float, default=0.0
-    Strength of the penalty, as in scikit-learn: the objective is ``mean(loss) + alpha * R(w)``,
-    ``R(w) = 1/2 |w|**2`` or ``|w|_1``, where w, residuals and margins are scaled. Unused without a penalty.
+    Strength of the penalty: the objective is ``mean(loss) + alpha * R(w)``, ``R(w) = 1/2 |w|**2`` or ``|w|_1``, with
+    scaled weights ``w = coef_ * run_.scaling.scale / run_.scaling.label_unit`` and residuals divided by
+    ``label_unit``, which is 1 for hinge and log loss. So it is scikit-learn's alpha on scaled columns and targets; on
+    columns as they are, scikit-learn's alpha penalises `coef_` and gives another model. Unused without a penalty.
 bounds : pair of floats or None, optional
     Low and high bound of all scaled weights, within [-8, 8), None for no bound; rounded inwards to multiples of 2**-12.
     As scales are positive, 0 and None mean the same for coefficients in user units. They exclude a penalty.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -13,6 +13,8 @@ from bitlane.data.arrays import as_labels, as_table, as_targets
 from bitlane.errors import DataError
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats
+from bitlane.support.available import available_unless
+from bitlane.support.labels import sorted_classes
 from bitlane.support.sklearn_compat import ClassifierMixin, RegressorMixin
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.options import EQUAL_WEIGHTS
@@ -112,8 +114,6 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         start = self._start(coef_init, intercept_init, resume, ranges)
         run = self._fit(table, columns, [EQUAL_WEIGHTS], start, on_epoch, snapshots)
         self._remember(X, run, ranges)
-        self.coef_ = run.coef
-        self.intercept_ = np.atleast_1d(run.intercept)
         return self
 
     def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike) -> Regressor:
@@ -161,6 +161,13 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         missed = ((target - prediction) ** 2).sum(axis=0)
         spread = ((target - target.mean(axis=0)) ** 2).sum(axis=0)
         return float(np.mean(np.where(spread > 0, 1.0 - missed / np.where(spread > 0, spread, 1.0), missed == 0)))
+
+
+def _no_probabilities(model: SGDClassifier) -> str:
+    """Return why a model has no probabilities, or ""."""
+    if model.loss == "log_loss":
+        return ""
+    return f"probability estimates are not available for loss={model.loss!r}; set loss='log_loss'"
 
 
 @documented
@@ -239,18 +246,14 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         """
         table = as_table(X, least=2)
         labels = as_labels(y, len(table))
-        classes = np.unique(labels)
-        if len(classes) < 2:
-            raise DataError(f"y holds one class only ({classes.tolist()[0]!r}): a classifier needs two")
+        classes = sorted_classes(labels)
         targets = np.where(labels[:, None] == _positive(classes), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, classes)
         ranges = TableRanges.of(table, targets)
         start = self._start(coef_init, intercept_init, resume, ranges)
         run = self._fit(table, targets, weights, start, on_epoch, snapshots)
         self._remember(X, run, ranges)
-        self.classes_ = classes
-        self.coef_ = np.atleast_2d(run.coef)
-        self.intercept_ = np.atleast_1d(run.intercept)
+        self.classes_, self.coef_ = classes, np.atleast_2d(self.coef_)
         return self
 
     def partial_fit(self: Classifier, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Classifier:
@@ -302,24 +305,31 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
-    @property
-    def predict_proba(self) -> Callable[[ArrayLike], Floats]:
-        """A function of X [rows, n] that returns probabilities, float64 [rows, classes]; only with loss="log_loss".
+    @available_unless(_no_probabilities)
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return probabilities for X [rows, n]: float64 [rows, classes]; only with loss="log_loss".
 
         For two classes they are those of the model. For more, the probability of each class against the rest, divided
         by their sum, as in scikit-learn.
         """
-        if self.loss != "log_loss":
-            raise AttributeError(f"loss={self.loss!r} has no probabilities: set loss='log_loss'")
-        return self._probabilities
-
-    def _probabilities(self, X: ArrayLike) -> Floats:
         scores = self.decision_function(X)
         each = np.exp(-np.logaddexp(0.0, -scores))
         if each.ndim == 1:
             return np.column_stack([1.0 - each, each])
         total = each.sum(axis=1, keepdims=True)
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1.0 / each.shape[1])
+
+    @available_unless(_no_probabilities)
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """Return the logarithms of the probabilities for X [rows, n], float64 [rows, classes]; see `predict_proba`.
+
+        They are finite also where a probability rounds to 0.
+        """
+        scores = self.decision_function(X)
+        each = -np.logaddexp(0.0, -scores)
+        if each.ndim == 1:
+            return np.column_stack([-np.logaddexp(0.0, scores), each])
+        return each - np.logaddexp.reduce(each, axis=1, keepdims=True)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Return the share of the rows of X [rows, n] whose predicted class is y [rows]."""

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.data.arrays import finite, numbers
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import Floats
+from bitlane.support.labels import present_labels, sorted_classes
 from bitlane.support.rng import generator
 from bitlane.support.scalars import as_integer, as_number, is_integer
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.objective import ClassWeights
+from bitlane.training.result import TrainingResult
 
 CALLS = 1 << 33  # generators of the seeds of calls are numbered from here: a training has those before
 
@@ -72,9 +74,7 @@ def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDA
         if before is None:
             raise DataError("classes must be passed on the first call to partial_fit: pass all labels of the data")
         return before
-    unique = np.unique(np.asarray(classes))
-    if len(unique) < 2:
-        raise DataError(f"classes={unique.tolist()}: a classifier needs two or more")
+    unique = sorted_classes(present_labels(classes, "classes"), "classes")
     if before is not None and not np.array_equal(unique, before):
         raise DataError(f"classes={unique.tolist()}, but earlier calls had {before.tolist()}")
     return unique
@@ -88,6 +88,26 @@ def _given_weights(class_weight: Mapping[Any, Any], classes: list[Any]) -> NDArr
     if min(given) < 0:
         raise DataError(f"class_weight={class_weight!r}: each weight must be at least 0")
     return np.array(given)
+
+
+def finite_model(result: TrainingResult) -> tuple[Floats, Floats]:
+    """Return coefficients [targets, n] and intercepts [targets] of a training, user units, without the axis of one.
+
+    Raises
+    ------
+    DataError
+        They or the loss overflow, or coefficients that are not 0 underflow: the units of X and y are too far apart.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        coef, intercept = result.coef, result.intercept
+    if not all(np.isfinite(values).all() for values in (coef, intercept, result.loss)):
+        raise DataError("the model overflows: the values of y, or their squares, are too large; divide y by a constant")
+    if (lost := (coef == 0) & (result.weights != 0)).any():
+        raise DataError(
+            f"{np.count_nonzero(lost)} coefficient(s) underflow to 0: the values of y are too small for those of X; "
+            "multiply y by a constant"
+        )
+    return coef, intercept
 
 
 def clipped_batch(batch_size: int, rows: int) -> int:

@@ -54,7 +54,8 @@ class ResultAccumulator:
         """Begin a pass over the data with these targets, which the first outputs train."""
         self._passes += 1
         self._targets = targets
-        self._unit = self._first.scaling.label_unit[targets] ** 2
+        with np.errstate(over="ignore"):  # the loss is infinite then
+            self._unit = self._first.scaling.label_unit[targets] ** 2
         self._cycles = self._ended = 0
         self._partial = np.zeros(len(targets), np.int64)
 

@@ -29,7 +29,7 @@ OPTIONS = {"batch_size": "--batch-size", "levels": "--levels", "bounds": "--boun
         ("bounds=(None, 0.5)", "--bounds none,0.5"),
         ("random_state=-1 must be", "--seed -1 must be"),
         ("batch_size must be 1; see batch_size.csv", "--batch-size must be 1; see batch_size.csv"),
-        ("fractions: use SGDRegressor for them", "fractions: use --task regression for them"),
+        ("fractions: use a regressor for them", "fractions: use --task regression for them"),
         ("depth=3 is no option, nor is x == y or a=b.csv", "depth=3 is no option, nor is x == y or a=b.csv"),
     ],
 )

@@ -81,7 +81,7 @@ def test_probabilities(seed):
     assert model.predict_proba(X) == pytest.approx(1 / 3)
     for loss in ("squared_error", "hinge"):
         assert not hasattr(classifier(loss=loss), "predict_proba")
-        with pytest.raises(AttributeError, match=f"loss='{loss}' has no probabilities: set loss='log_loss'"):
+        with pytest.raises(AttributeError, match=f"not available for loss='{loss}'; set loss='log_loss'"):
             _ = classifier(loss=loss).predict_proba
     with pytest.raises(DataError, match="not fitted"):
         classifier(loss="log_loss").predict_proba(X)

@@ -158,7 +158,7 @@ def test_classes_may_be_missing_in_a_call(seed):
     [
         ({"y": [0, 3]}, r"y holds 3, which is not among the classes \[0, 1, 2\]"),
         ({"classes": [0, 1]}, r"classes=\[0, 1\], but earlier calls had \[0, 1, 2\]"),
-        ({"classes": [1, 1]}, r"classes=\[1\]: a classifier needs two"),
+        ({"classes": [1, 1]}, r"classes holds one class only \(1\): a classifier needs two"),
         ({"X": np.ones((2, 4))}, "X has 4 features, but SGDClassifier is expecting 3 features"),
         ({"X": np.ones((0, 3)), "y": []}, "X has 0 rows"),
         ({"X": [[1, 2, np.nan], [1, 2, 3]]}, "X holds 1 NaN"),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.models.recipes import RECIPES
 from bitlane.sparse.parameters.optimizers import Optimizer
+from bitlane.support.labels import present_labels
 from bitlane.support.optional import require_extra
 from bitlane.support.sklearn_compat import ClassifierMixin
 
@@ -81,7 +82,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         DataError, BitlaneError
             As for `fit`.
         """
-        given = None if classes is None else two_classes(np.asarray(classes))
+        given = None if classes is None else two_classes(classes, "classes")
         known = self.classes_ if self.__sklearn_is_fitted__() else given
         if known is None:
             raise DataError("classes must be passed on the first call to partial_fit: both labels, in any order")
@@ -105,7 +106,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         return np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
 
     def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
-        labels = one_a_row(y, rows)
+        labels = present_labels(one_a_row(y, rows))
         classes = two_classes(labels) if classes is None else classes
         known = np.isin(labels, classes)
         if not known.all():

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
+from bitlane.support.labels import as_array, missing_values, present_labels, required, sorted_classes
 from bitlane.support.scalars import as_integer
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
@@ -31,6 +32,8 @@ def as_numbers(values: ArrayLike, name: str) -> NDArray[np.float32]:
     message = f"{name} holds {array.dtype} values: it must hold numbers; give text in a table with named columns"
     if array.dtype.kind not in "biufO":
         raise DataError(message)
+    if array.dtype.kind == "O" and (missing := missing_values(array)):
+        raise DataError(f"{name} holds {missing} missing value(s): drop or fill them")
     try:
         with np.errstate(over="ignore"):
             numbers = array.astype(np.float32)
@@ -52,9 +55,7 @@ def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     DataError
         It is missing, or has another shape.
     """
-    if y is None:
-        raise DataError("training and scoring requires y to be passed, but the target y is None")
-    values = np.asarray(y)
+    values = as_array(required(y), "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
         warn_user("A column-vector y was passed when a 1d array was expected: y.ravel() is one", DataConversionWarning)
@@ -65,29 +66,20 @@ def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     return values
 
 
-def two_classes(labels: NDArray[Any]) -> NDArray[Any]:
+def two_classes(labels: ArrayLike, name: str = "y") -> NDArray[Any]:
     """Return the two classes of labels, sorted.
 
     Raises
     ------
     DataError
-        There is one, there are more, or the labels are fractions.
+        There is one, there are more, or labels are missing or fractions.
     """
-    if labels.dtype.kind == "f":
-        as_numbers(labels, "y")
-        if np.any(labels % 1):
-            raise DataError("Unknown label type: continuous; y has values with a fraction: use a regressor for them")
-    try:
-        classes = np.unique(labels)
-    except TypeError:
-        raise DataError("Unknown label type: y mixes values that cannot be sorted, such as numbers and text") from None
+    classes = sorted_classes(present_labels(labels, name), name)
     if len(classes) > 2:
         raise DataError(
-            f"Only binary classification is supported. The type of the target is multiclass: y has {len(classes)}"
+            f"Only binary classification is supported. The type of the target is multiclass: {name} has {len(classes)}"
             " classes; train one model for each against the rest, with sklearn.multiclass.OneVsRestClassifier"
         )
-    if len(classes) < 2:
-        raise DataError(f"y holds one class only ({', '.join(map(repr, classes.tolist()))}): a classifier needs two")
     return classes
 
 

@@ -176,7 +176,7 @@ def test_labels_that_cannot_be() -> None:
     for kind, given, message in (
         (LRClassifier, np.arange(20), "Only binary classification is supported. .*: y has 20 classes; train one model"),
         (LRClassifier, np.zeros(20), r"y holds one class only \(0.0\): a classifier needs two"),
-        (LRClassifier, y + 0.5, "Unknown label type: continuous; y has values with a fraction: use a regressor"),
+        (LRClassifier, y + 0.5, "Unknown label type: continuous; y has 20 value.s. with a fraction: use a regressor"),
         (LRClassifier, y[:19], "X has 20 rows, but y has 19 values"),
         (LRClassifier, None, "requires y to be passed, but the target y is None"),
         (LRClassifier, np.stack([y, y], 1), r"y has 2 dimension\(s\): it must have one value per row"),
