@@ -134,6 +134,8 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
     'emulator'
     """
     if not isinstance(spec, str):
+        if not isinstance(spec, Device):
+            raise DataError(f"device={spec!r}: name one, such as 'auto' or 'cpu', or pass an open device")
         return spec
     config = config or AcceleratorConfig()
     if spec == "auto":

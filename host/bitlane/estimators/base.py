@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
+from bitlane.contract.layout import CHUNK, WORD_BITS
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
 from bitlane.devices import DeviceSpec, opened_devices
@@ -19,8 +20,10 @@ from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.column_names import check_names, column_names
+from bitlane.support.rng import as_seed
+from bitlane.support.scalars import as_boolean, as_python, is_integer
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
-from bitlane.support.user_warnings import warn_user
+from bitlane.support.user_warnings import warn_user, warning_once
 from bitlane.training.bit_plan import BitPlan
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
@@ -32,7 +35,9 @@ from bitlane.training.several import train_on_several
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
-from .validation import as_coefficients, as_seed, clipped_batch, finite_model, seed_of_call
+from .validation import as_coefficients, clipped_batch, finite_model, seed_of_call
+
+MOST_CHUNK_WORDS = CHUNK * 32 // WORD_BITS  # of a chunk with 32 stored bits
 
 
 @dataclass(eq=False, repr=False)
@@ -61,7 +66,7 @@ class LinearSGD(BaseEstimator):
     device: DeviceSpec = "auto"
     average_every: int = 1
     on_device_failure: str = "raise"
-    random_state: int | None = None
+    random_state: int | np.random.RandomState | np.random.Generator | None = None
 
     _losses: ClassVar[tuple[str, ...]] = ()
 
@@ -71,6 +76,7 @@ class LinearSGD(BaseEstimator):
     run_: TrainingResult = field(init=False)
     _ranges: TableRanges = field(init=False)  # of all rows since fit, or since the first partial_fit
     _calls: int = field(init=False)  # of fit and partial_fit since then
+    _warned: set[str] = field(init=False)  # what calls of partial_fit have warned of since then
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -88,11 +94,14 @@ class LinearSGD(BaseEstimator):
         ranges: TableRanges,
     ) -> InitialModel | Checkpoint:
         """Return the initial model or checkpoint of a fit to data with these ranges."""
+        warm_start = as_boolean("warm_start", self.warm_start)
         if resume is not None:
+            if not isinstance(resume, Checkpoint):
+                raise DataError(f"resume={resume!r}: pass a checkpoint, as run_.checkpoint() returns it")
             if coef_init is not None or intercept_init is not None:
                 raise DataError("resume starts with the weights of the checkpoint: omit coef_init and intercept_init")
             return resume
-        if self.warm_start and self.__sklearn_is_fitted__():
+        if warm_start and self.__sklearn_is_fitted__():
             coef_init = self.coef_ if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
         targets, n = len(ranges.labels.low), len(ranges.features.low)
@@ -112,8 +121,8 @@ class LinearSGD(BaseEstimator):
         snapshots: bool,
     ) -> TrainingResult:
         """Train all targets, float64 [rows, targets]."""
-        policy = policy_of(self.bits)
-        config = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
+        policy, snapshots = policy_of(self.bits), as_boolean("snapshots", snapshots)
+        config = _device_config(options, table.shape[1])
         several = isinstance(self.device, list | tuple)
         if several and policy is not None:
             raise DataError("a bit policy needs a single device: pass one device, or a number of bits")
@@ -140,21 +149,20 @@ class LinearSGD(BaseEstimator):
     ) -> TrainingOptions:
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
-        resumed = isinstance(start, Checkpoint) and self.random_state is None
+        resumed = isinstance(start, Checkpoint) and not is_integer(self.random_state)
         return TrainingOptions(
             precision=self._precision(policy_of(self.bits)),
-            objective=Objective(self.loss, self.penalty, self.alpha, self.bounds),
+            objective=Objective(*(as_python(getattr(self, name)) for name in ("loss", "penalty", "alpha", "bounds"))),
             class_weight=tuple(class_weight),
             seed=start.options.seed if resumed else as_seed(self.random_state),  # type: ignore[union-attr]
-            **{name: getattr(self, name) for name in _SHARED} | {"batch_size": batch_size},
+            **{name: as_python(getattr(self, name)) for name in _SHARED} | {"batch_size": batch_size},
         )
 
     def _precision(self, policy: BitPolicy | BitPlan | None) -> Precision:
         """How samples are stored; with a policy, only the sampling counts."""
         if policy is not None:
             return Precision(sampling=self.sampling)
-        bits: Any = self.bits
-        return choose_precision(bits, self.sampling, self.levels)
+        return choose_precision(as_python(self.bits), self.sampling, self.levels)
 
     def _fit(
         self,
@@ -173,7 +181,7 @@ class LinearSGD(BaseEstimator):
         self.coef_, intercept = finite_model(run)
         self.intercept_ = np.atleast_1d(intercept)
         self.run_ = run
-        self.n_iter_ = self.epochs
+        self.n_iter_, self._warned = self.epochs, set()
         self._remember_rows(X, ranges, 1)
 
     def _remember_rows(self, X: Any, ranges: TableRanges, calls: int) -> None:
@@ -210,15 +218,17 @@ class LinearSGD(BaseEstimator):
         options = self._options(class_weight, start, self.batch_size)
         options = replace(options, epochs=1, draws="epoch", seed=seed_of_call(options.seed, call))
         scaling = scaling_of(ranges, options)
-        if len(scaling.active):
-            options = with_steady_rate(options, table, targets, scaling)
-            run = self._train(table, targets, options, start, None, False)
-            coef, intercept = map(np.atleast_1d, finite_model(run))
-            self.run_, coef = run, np.atleast_2d(coef)
-        else:
-            warn_user("every column of X is constant so far: their weights stay 0")
-            coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
-        self.n_iter_ = 1
+        warned: set[str] = getattr(self, "_warned", set()) if call else set()
+        with warning_once(warned):
+            if len(scaling.active):
+                options = with_steady_rate(options, table, targets, scaling)
+                run = self._train(table, targets, options, start, None, False)
+                coef, intercept = map(np.atleast_1d, finite_model(run))
+                self.run_, coef = run, np.atleast_2d(coef)
+            else:
+                warn_user("every column of X is constant so far: their weights stay 0")
+                coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
+        self.n_iter_, self._warned = 1, warned
         self._remember_rows(X, ranges, call + 1)
         return coef, intercept
 
@@ -236,6 +246,19 @@ class LinearSGD(BaseEstimator):
         table = as_table(X)
         self._check_columns(X, table)
         return np.asarray(table @ self.coef_.T + self.intercept_, dtype=np.float64)
+
+
+def _device_config(options: TrainingOptions, features: int) -> AcceleratorConfig:
+    """Return the build of a device that is opened for a table of this width; boards have their own."""
+    least = AcceleratorConfig()
+    chunks = features // CHUNK + 1  # with an intercept
+    return replace(
+        least,
+        max_features=max(least.max_features, 1 << (chunks * CHUNK * (1 + bool(options.staleness)) - 1).bit_length()),
+        row_buffer_beats=max(least.row_buffer_beats, ROW_BUFFER_MARGIN + MOST_CHUNK_WORDS * chunks),
+        level_slots=options.precision.level_slots,
+        random_rounding=options.random_rounding,
+    )
 
 
 _SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)}

@@ -75,8 +75,8 @@ average_every : int, default=1
     Epochs after which the models of shards are averaged.
 on_device_failure : {"raise", "continue"}, default="raise"
     With several devices: whether one that fails ends the training, or the others do its work, with the same bits.
-random_state : int, optional
-    Seed of the row order and the draws, 0 or more; a fresh one when None."""
+random_state : int, numpy.random.RandomState or Generator, optional
+    Seed of the row order and the draws, 0 or more; a fresh one when None. A generator gives each fit another seed."""
 
 
 def documented(kind: Kind) -> Kind:

@@ -14,7 +14,7 @@ from bitlane.errors import DataError
 from bitlane.quantization.scaling import Floats
 from bitlane.support.labels import present_labels, sorted_classes
 from bitlane.support.rng import generator
-from bitlane.support.scalars import as_integer, as_number, is_integer
+from bitlane.support.scalars import as_number, is_integer
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.objective import ClassWeights
 from bitlane.training.result import TrainingResult
@@ -121,10 +121,3 @@ def clipped_batch(batch_size: int, rows: int) -> int:
 def seed_of_call(seed: int, call: int) -> int:
     """Return the seed of a call of partial_fit: that of the estimator for call 0, another one for each later call."""
     return int(generator(seed, CALLS + call).integers(1 << 63)) if call else seed
-
-
-def as_seed(random_state: Any) -> int:
-    """Return random_state as an int, or a fresh seed for None."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    return as_integer("random_state", random_state, 0)

@@ -38,8 +38,23 @@ def as_integer(name: str, value: Any, least: int, most: int | None = None) -> in
     return int(value)
 
 
+def as_boolean(name: str, value: object) -> bool:
+    """Return `value` as a bool, or raise DataError with its `name` if it is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise DataError(f"{name}={value!r}: choose True or False")
+    return bool(value)
+
+
+def as_python(value: Any) -> Any:
+    """Return a scalar of numpy as one of Python, such as the values of a grid are; other values as they are."""
+    for theirs, ours in ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.str_, str)):
+        if isinstance(value, theirs):
+            return ours(value)
+    return value
+
+
 def as_number(name: str, value: object) -> float:
     """Return `value` as a float, or raise DataError with its `name` if it is not a finite number."""
-    if not isinstance(value, Real) or not math.isfinite(value):
+    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
         raise DataError(f"{name}={value!r}: it must be a finite number")
     return float(value)

@@ -13,7 +13,7 @@ from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import CHOICES
 from bitlane.quantization.stochastic import model_cut, uses_random_rounding
-from bitlane.support.scalars import as_integer, as_number
+from bitlane.support.scalars import as_boolean, as_integer, as_number
 
 from .objective import ClassWeights, Objective
 
@@ -110,8 +110,8 @@ class TrainingOptions:
             "learning_rate": self._rate(),
             "decay": as_number("decay", self.decay),
             "class_weight": _pairs(self.class_weight),
-            "fit_intercept": bool(self.fit_intercept),
-            "shuffle": bool(self.shuffle),
+            "fit_intercept": as_boolean("fit_intercept", self.fit_intercept),
+            "shuffle": as_boolean("shuffle", self.shuffle),
             "seed": as_integer("seed", self.seed, 0),
             "shards": as_integer("shards", self.shards, 1, MAX_ROWS),
             "average_every": as_integer("average_every", self.average_every, 1, MAX_EPOCHS),

@@ -327,9 +327,14 @@ def _train_pass(
     """Train some of the targets from `first` on, and add the results to `totals`."""
     encoder, state = start_of_pass(rows, targets, first, plan.geometry.outputs)
     totals.begin(targets)
-    for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
-        totals.add(launch, result)
-        _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
+    try:
+        for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
+            totals.add(launch, result)
+            _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
+    except RuntimeError as error:
+        if isinstance(error.__cause__, StopIteration):  # of on_epoch, which the generator turned into this
+            raise error.__cause__ from None
+        raise
 
 
 def warn_if_saturated(result: TrainingResult) -> None:

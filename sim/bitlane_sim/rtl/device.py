@@ -12,6 +12,7 @@ from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS, STATUS_BUSY
 from bitlane.devices.protocol import Buffer
+from bitlane.devices.single import SingleDevice
 from bitlane.errors import DataError, DeviceError
 from bitlane.support.optional import is_installed
 
@@ -53,7 +54,7 @@ class RtlBuffer:
         self._device.free(self)
 
 
-class RtlDevice:
+class RtlDevice(SingleDevice):
     """The RTL of the accelerator, translated to C++, with a memory on its port.
 
     A read of the status register of a busy device first lets simulated time pass: until irq rises, or for a number of

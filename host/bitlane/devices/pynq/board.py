@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import CONTROL_ABORT, CONTROL_START, REGISTERS, VLNV
+from bitlane.devices.single import SingleDevice
 from bitlane.errors import DeviceError
 from bitlane.overlays import no_overlay, overlay_for, overlays, this_board
 from bitlane.support.optional import is_installed
@@ -61,7 +62,7 @@ class BoardBuffer:
             self._owner.give_back(memory)
 
 
-class BoardDevice:
+class BoardDevice(SingleDevice):
     """An accelerator in an overlay that pynq has loaded.
 
     Every method raises DeviceError, which names the action, if pynq or the network raises any exception.

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.support.optional import require_extra
-from bitlane.support.scalars import as_integer
+from bitlane.support.rng import as_seed
+from bitlane.support.scalars import as_boolean, as_integer, as_python
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 
 from .encoding import RowEncoder, find_encoder, rows_of
-from .validation import as_seed
 
 if TYPE_CHECKING:
     from bitlane.sparse.models.model import SparseModel
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Classes = NDArray[Any] | None  # of a classifier
 
+MAX_SEED = (1 << 64) - 1
 PIECE_ROWS = 1 << 14  # learned in one call, rounded up to minibatches
-SHARED = ("epochs", "batch_rows", "shuffle", "threads", "sightings")  # checked by `_check`
+COUNTS = ("epochs", "batch_rows", "threads", "sightings")  # checked by `_check`
 
 
 @dataclass(eq=False, repr=False)
@@ -40,7 +41,7 @@ class SparseEstimator(BaseEstimator):
     fit_intercept: bool = True
     sightings: int = 1
     threads: int = 1
-    random_state: int | None = None
+    random_state: Any = None
 
     _kind: ClassVar[str] = ""
     _loss: ClassVar[str] = ""
@@ -82,8 +83,9 @@ class SparseEstimator(BaseEstimator):
         batch, classes = self._encoded(encoder, X, y, None)
         if batch.rows == 0:
             raise DataError("X has 0 rows: at least one is needed")
-        seed = as_seed(self.random_state)
+        seed = as_seed(self.random_state, MAX_SEED)
         model = self._new_model(encoder, seed)
+        self._warn_of_labels(batch.labels, model)
         for epoch in range(self.epochs):
             order = np.random.default_rng((seed, epoch)).permutation(batch.rows) if self.shuffle else None
             self._learn(model, batch, order)
@@ -94,7 +96,7 @@ class SparseEstimator(BaseEstimator):
         fitted = self.__sklearn_is_fitted__()
         encoder = self._encoder if fitted else find_encoder(X, self.fields, self._needs_fields)
         batch, classes = self._encoded(encoder, X, y, classes)
-        model = self.model_ if fitted else self._new_model(encoder, as_seed(self.random_state))
+        model = self.model_ if fitted else self._new_model(encoder, as_seed(self.random_state, MAX_SEED))
         self._learn(model, batch, None)
         if not fitted:
             self._remember(X, encoder, model, classes)
@@ -110,11 +112,14 @@ class SparseEstimator(BaseEstimator):
         """Return the labels for the model, and the classes that the estimator must remember."""
         raise NotImplementedError
 
+    def _warn_of_labels(self, labels: NDArray[np.float32], model: SparseModel) -> None:
+        """Warn of labels that the training cannot reach."""
+
     def _new_model(self, encoder: RowEncoder, seed: int) -> SparseModel:
         from bitlane.sparse.models.model import SparseModel
         from bitlane.sparse.models.spec import ModelSpec
 
-        settings: dict[str, Any] = {name: getattr(self, name) for name in self._shape}
+        settings: dict[str, Any] = {name: as_python(getattr(self, name)) for name in self._shape}
         settings |= by_group(self.optimizer, self._optimizers, "optimizer") | self._more()
         spec = ModelSpec(
             self._kind,
@@ -135,7 +140,7 @@ class SparseEstimator(BaseEstimator):
 
     def _learn(self, model: SparseModel, batch: Batch, order: NDArray[np.int64] | None) -> None:
         """Let the model learn the rows of a batch once, in their order or in another."""
-        step = -(-PIECE_ROWS // self.batch_rows) * self.batch_rows
+        step = -(-PIECE_ROWS // int(self.batch_rows)) * int(self.batch_rows)
 
         def learn(start: int) -> None:  # a copy of one piece at a time
             stop = start + step
@@ -154,9 +159,10 @@ class SparseEstimator(BaseEstimator):
 
     def _check(self) -> None:
         require_extra("numba", type(self).__name__, "'bitlane[sparse]'")
-        for name in SHARED:
-            if name != "shuffle":
-                as_integer(name, getattr(self, name), 1)
+        for name in COUNTS:
+            as_integer(name, getattr(self, name), 1)
+        for name in ("shuffle", "fit_intercept"):
+            as_boolean(name, getattr(self, name))
 
     def _remember(self, X: object, encoder: RowEncoder, model: SparseModel, classes: Classes) -> None:
         """Set the attributes that fit leaves."""

@@ -27,8 +27,9 @@ PARAMETERS = {
     A key gets parameters when it is seen for the `sightings`-th time.""",
     "threads": """threads : int, default={default}
     Threads that learn. One is deterministic; more update the parameters without waiting for each other (Hogwild).""",
-    "random_state": """random_state : int, optional
-    Seed of the order of the rows and of the first factors; a fresh one when None.""",
+    "random_state": """random_state : int, RandomState or Generator, optional
+    Seed of the order of the rows and of the first factors; a fresh one when None. A generator gives
+    each fit another.""",
     "dim": """dim : int, default={default}
     Length of a factor or embedding.""",
     "initial_scale": """initial_scale : float, optional

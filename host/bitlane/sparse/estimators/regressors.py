@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.support.sklearn_compat import RegressorMixin
+from bitlane.support.user_warnings import warn_user
 
 from .base import Classes, SparseEstimator
 from .parameters import documented
 from .validation import as_numbers, one_a_row
+
+if TYPE_CHECKING:
+    from bitlane.sparse.models.model import SparseModel
 
 Self = TypeVar("Self", bound="SparseRegressor")
 
@@ -76,6 +80,17 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
     def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
         return as_numbers(one_a_row(y, rows), "y"), None
+
+    def _warn_of_labels(self, labels: NDArray[np.float32], model: SparseModel) -> None:
+        """Warn of labels out of reach: t steps of FTRL or AdaGrad move a weight by about ``rate sqrt(t)``."""
+        optimizer = model.spec.linear
+        rate = getattr(optimizer, "alpha", getattr(optimizer, "learning_rate", 0.0))
+        size, reach = np.sqrt(np.mean(labels**2, dtype=np.float64)), rate * np.sqrt(self.epochs * len(labels))
+        if optimizer is not None and optimizer.name != "sgd" and size > reach:
+            warn_user(
+                f"y has values of about {size:.3g}, but the steps of {optimizer.name} add up to about {reach:.3g}: "
+                "scale y to mean 0 and variance 1, for example with TransformedTargetRegressor"
+            )
 
 
 @documented

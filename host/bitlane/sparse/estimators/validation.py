@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
 from bitlane.support.labels import as_array, missing_values, present_labels, required, sorted_classes
-from bitlane.support.scalars import as_integer
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
 
@@ -81,10 +80,3 @@ def two_classes(labels: ArrayLike, name: str = "y") -> NDArray[Any]:
             " classes; train one model for each against the rest, with sklearn.multiclass.OneVsRestClassifier"
         )
     return classes
-
-
-def as_seed(random_state: int | None) -> int:
-    """Return random_state as an int, or a fresh seed for None."""
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])
-    return as_integer("random_state", random_state, 0, (1 << 64) - 1)

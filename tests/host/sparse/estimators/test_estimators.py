@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -246,3 +247,46 @@ def test_a_fit_that_fails_changes_nothing(seed: int) -> None:
         with pytest.raises(DataError):
             broken()
         assert np.array_equal(model._scores(X), before)
+
+
+@pytest.mark.parametrize("kind", [LRRegressor, FMRegressor])
+def test_labels_out_of_reach_warn(kind: Any, seed: int) -> None:
+    """Without a warning the fit is good, whatever the unit of y; with one the remedy helps."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 3))
+    y = X @ rng.uniform(0.5, 1.5, 3)
+    for factor in 10.0 ** rng.uniform(-1, 5, 6):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            score = kind(random_state=0).fit(X, y * factor).score(X, y * factor)
+        told = [str(each.message) for each in caught if "scale y to mean 0 and variance 1" in str(each.message)]
+        size = factor * np.sqrt(np.mean(y**2))
+        assert abs(size - 5.477) < 1e-2 or len(told) == (size > 0.1 * np.sqrt(5 * 600))
+        assert told or score > 0.6, (factor, score)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kind(random_state=0).fit(X, y / y.std()).score(X, y / y.std()) > 0.95
+
+
+def test_scalars_generators_and_booleans(seed: int) -> None:
+    X, y = rows_of(seed, 60)
+    expected = FMClassifier(epochs=2, batch_rows=8, dim=4, random_state=7).fit(X, y).decision_function(X)
+    for kind in (np.uint8, np.int32, np.int64):
+        settings = {"epochs": kind(2), "batch_rows": kind(8), "dim": kind(4), "random_state": kind(7)}
+        assert np.array_equal(FMClassifier(**settings).fit(X, y).decision_function(X), expected)
+    for make in (np.random.RandomState, np.random.default_rng):
+        twice = [FMClassifier(random_state=make(seed)).fit(X, y).decision_function(X) for _ in range(2)]
+        assert np.array_equal(*twice)
+    for name in ("shuffle", "fit_intercept"):
+        with pytest.raises(DataError, match=rf"^{name}='no': choose True or False$"):
+            LRClassifier(**{name: "no"}).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [["a", "b", float("nan")] * 20, [0, 1, None] * 20, np.array([0, 1, np.nan] * 20, object)])
+def test_missing_labels(y: Any, seed: int) -> None:
+    X, _ = rows_of(seed, 60)
+    for kind in (LRClassifier, LRRegressor):
+        for method in (kind().fit, kind().partial_fit):
+            more = {"classes": [0, 1]} if kind is LRClassifier and method.__name__ == "partial_fit" else {}
+            with pytest.raises(DataError, match=r"^y holds 20 (missing|NaN, infinite or too large) value\(s\)"):
+                method(X, y, **more)
