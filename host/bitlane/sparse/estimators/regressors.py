@@ -82,10 +82,10 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         return as_numbers(one_a_row(y, rows), "y"), None
 
     def _warn_of_labels(self, labels: NDArray[np.float32], model: SparseModel) -> None:
-        """Warn of labels out of reach: t steps of FTRL or AdaGrad move a weight by about ``rate sqrt(t)``."""
+        """Warn of labels out of reach: t steps of FTRL or AdaGrad move a weight by about ``2 rate sqrt(t)``."""
         optimizer = model.spec.linear
         rate = getattr(optimizer, "alpha", getattr(optimizer, "learning_rate", 0.0))
-        size, reach = np.sqrt(np.mean(labels**2, dtype=np.float64)), rate * np.sqrt(self.epochs * len(labels))
+        size, reach = np.sqrt(np.mean(labels**2, dtype=np.float64)), 2 * rate * np.sqrt(self.epochs * len(labels))
         if optimizer is not None and optimizer.name != "sgd" and size > reach:
             warn_user(
                 f"y has values of about {size:.3g}, but the steps of {optimizer.name} add up to about {reach:.3g}: "
