@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,10 @@ from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.column_names import check_names, column_names
+from bitlane.support.optional import require_extra
+from bitlane.support.pickling import VersionedPickle
 from bitlane.support.rng import as_seed
-from bitlane.support.scalars import as_boolean, as_python, is_integer
+from bitlane.support.scalars import as_boolean, as_integer, as_python, is_integer
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.support.user_warnings import warn_user, warning_once
 from bitlane.training.bit_plan import BitPlan
@@ -37,11 +39,13 @@ from bitlane.training.train import InitialModel, train
 
 from .validation import as_coefficients, clipped_batch, finite_model, seed_of_call
 
+Same = TypeVar("Same", bound="LinearSGD")
+
 MOST_CHUNK_WORDS = CHUNK * 32 // WORD_BITS  # of a chunk with 32 stored bits
 
 
 @dataclass(eq=False, repr=False)
-class LinearSGD(BaseEstimator):
+class LinearSGD(VersionedPickle, BaseEstimator):
     """Parameters of both estimators, by their names in scikit-learn where it has such parameters."""
 
     bits: int | str | BitPolicy = 4
@@ -67,12 +71,16 @@ class LinearSGD(BaseEstimator):
     average_every: int = 1
     on_device_failure: str = "raise"
     random_state: int | np.random.RandomState | np.random.Generator | None = None
+    verbose: int = 0
 
     _losses: ClassVar[tuple[str, ...]] = ()
 
     # Set by fit and partial_fit.
-    coef_: Floats = field(init=False)
+    coef_: Any = field(init=False)  # float64, or a CSR matrix of scipy after sparsify
     intercept_: Floats = field(init=False)
+    n_iter_: int = field(init=False)
+    t_: float = field(init=False)
+    loss_curve_: list[float] = field(init=False)
     run_: TrainingResult = field(init=False)
     _ranges: TableRanges = field(init=False)  # of all rows since fit, or since the first partial_fit
     _calls: int = field(init=False)  # of fit and partial_fit since then
@@ -102,7 +110,7 @@ class LinearSGD(BaseEstimator):
                 raise DataError("resume starts with the weights of the checkpoint: omit coef_init and intercept_init")
             return resume
         if warm_start and self.__sklearn_is_fitted__():
-            coef_init = self.coef_ if coef_init is None else coef_init
+            coef_init = self._dense() if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
         targets, n = len(ranges.labels.low), len(ranges.features.low)
         return InitialModel(
@@ -121,6 +129,8 @@ class LinearSGD(BaseEstimator):
         snapshots: bool,
     ) -> TrainingResult:
         """Train all targets, float64 [rows, targets]."""
+        if as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0):
+            on_epoch = _printing(on_epoch, options.epochs)
         policy, snapshots = policy_of(self.bits), as_boolean("snapshots", snapshots)
         config = _device_config(options, table.shape[1])
         several = isinstance(self.device, list | tuple)
@@ -180,8 +190,9 @@ class LinearSGD(BaseEstimator):
         """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
         self.coef_, intercept = finite_model(run)
         self.intercept_ = np.atleast_1d(intercept)
-        self.run_ = run
-        self.n_iter_, self._warned = self.epochs, set()
+        self.run_, self.loss_curve_ = run, _losses(run)
+        self.n_iter_, self._warned = run.first_epoch + len(run.loss), set()
+        self.t_ = 1.0 + self.n_iter_ * ranges.features.rows
         self._remember_rows(X, ranges, 1)
 
     def _remember_rows(self, X: Any, ranges: TableRanges, calls: int) -> None:
@@ -213,22 +224,24 @@ class LinearSGD(BaseEstimator):
             if len(self.intercept_) != len(intercept):
                 raise DataError(f"y has {len(intercept)} target(s), but the model was fitted to {len(self.intercept_)}")
             ranges, call = self._ranges.merged(ranges), self._calls
-            coef, intercept = np.atleast_2d(self.coef_), self.intercept_
+            coef, intercept = np.atleast_2d(self._dense()), self.intercept_
         start = InitialModel(coef, intercept, ranges)
         options = self._options(class_weight, start, self.batch_size)
         options = replace(options, epochs=1, draws="epoch", seed=seed_of_call(options.seed, call))
         scaling = scaling_of(ranges, options)
+        curve = self.loss_curve_ if call else []
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
         with warning_once(warned):
             if len(scaling.active):
                 options = with_steady_rate(options, table, targets, scaling)
                 run = self._train(table, targets, options, start, None, False)
                 coef, intercept = map(np.atleast_1d, finite_model(run))
-                self.run_, coef = run, np.atleast_2d(coef)
+                self.run_, self.loss_curve_, coef = run, curve + _losses(run), np.atleast_2d(coef)
             else:
                 warn_user("every column of X is constant so far: their weights stay 0")
                 coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
         self.n_iter_, self._warned = 1, warned
+        self.t_ = (self.t_ if call else 1.0) + len(table)
         self._remember_rows(X, ranges, call + 1)
         return coef, intercept
 
@@ -245,7 +258,49 @@ class LinearSGD(BaseEstimator):
             raise not_fitted(type(self).__name__)
         table = as_table(X)
         self._check_columns(X, table)
-        return np.asarray(table @ self.coef_.T + self.intercept_, dtype=np.float64)
+        return np.asarray(table @ self._dense().T + self.intercept_, dtype=np.float64)
+
+    def sparsify(self: Same) -> Same:
+        """Make `coef_` a CSR matrix of scipy, [1, n] for one target; return the estimator. `densify` undoes it.
+
+        It saves memory where most coefficients are 0, as with an L1 penalty. Predictions keep their bits.
+        """
+        sparse = require_extra("scipy.sparse", "sparsify", "'bitlane[sparse]'")
+        self.coef_ = sparse.csr_matrix(self._dense())
+        return self
+
+    def densify(self: Same) -> Same:
+        """Make `coef_` the array that it is after fit; return the estimator."""
+        self.coef_ = self._dense()
+        return self
+
+    def _dense(self) -> Floats:
+        """Return the coefficients as the array that they are after fit."""
+        if not self.__sklearn_is_fitted__():
+            raise not_fitted(type(self).__name__)
+        coef: Any = self.coef_
+        return self._shaped(coef.toarray()) if hasattr(coef, "toarray") else coef
+
+    def _shaped(self, coef: Floats) -> Floats:
+        """Return coefficients [targets, n] in the shape of `coef_`."""
+        raise NotImplementedError
+
+
+def _losses(run: TrainingResult) -> list[float]:
+    """Return the mean loss of each epoch over the targets."""
+    means: list[float] = run.loss.reshape(len(run.loss), -1).mean(axis=1).tolist()
+    return means
+
+
+def _printing(on_epoch: OnEpoch | None, epochs: int) -> OnEpoch:
+    """Return a callback that prints the loss of each epoch, and then calls `on_epoch`."""
+
+    def report(epoch: int, loss: float) -> None:
+        print(f"epoch {epoch + 1} of {epochs}: loss {loss:.6g}")
+        if on_epoch is not None:
+            on_epoch(epoch, loss)
+
+    return report
 
 
 def _device_config(options: TrainingOptions, features: int) -> AcceleratorConfig:

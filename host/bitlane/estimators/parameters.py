@@ -76,7 +76,9 @@ average_every : int, default=1
 on_device_failure : {"raise", "continue"}, default="raise"
     With several devices: whether one that fails ends the training, or the others do its work, with the same bits.
 random_state : int, numpy.random.RandomState or Generator, optional
-    Seed of the row order and the draws, 0 or more; a fresh one when None. A generator gives each fit another seed."""
+    Seed of the row order and the draws, 0 or more; a fresh one when None. A generator gives each fit another seed.
+verbose : int, default=0
+    Whether to print the loss of each epoch of each pass over the data."""
 
 
 def documented(kind: Kind) -> Kind:

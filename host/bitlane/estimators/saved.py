@@ -131,12 +131,14 @@ def model_arrays(
         "target": target,
         "reading": dict(reading),
         "epochs": model.n_iter_,
+        "rows_learned": model.t_ - 1.0,
+        "losses": model.loss_curve_,
         "rows": ranges.features.rows,
         "calls": model._calls,
     }
     arrays: dict[str, NDArray[Any]] = {
         "model": np.array(json.dumps(header)),
-        "coef": model.coef_,
+        "coef": model._dense(),
         "intercept": model.intercept_,
         "feature_names": np.array(feature_names, dtype=np.str_),
         **{f"{of}_{name}": getattr(getattr(ranges, of), name) for of in ("features", "labels") for name in RANGES},
@@ -168,6 +170,7 @@ def _of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SavedM
     names = tuple(arrays["feature_names"].tolist())
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
     model.n_iter_, model.n_features_in_ = int(header["epochs"]), len(names)
+    model.t_, model.loss_curve_ = 1.0 + header["rows_learned"], list(header["losses"])
     if model.coef_.shape[-1] != len(names):
         raise ValueError("coefficients and names differ in number")
     if isinstance(model, SGDClassifier):

@@ -22,7 +22,7 @@ from bitlane.training.result import OnEpoch
 
 from .base import LinearSGD
 from .parameters import documented
-from .validation import class_weights, known_classes
+from .validation import class_weights, known_classes, row_weights
 
 Regressor = TypeVar("Regressor", bound="SGDRegressor")
 Classifier = TypeVar("Classifier", bound="SGDClassifier")
@@ -38,10 +38,14 @@ class SGDRegressor(RegressorMixin, LinearSGD):
     Attributes
     ----------
     coef_ : ndarray of float64, shape (n,) or (targets, n)
-        Coefficients, in user units.
+        Coefficients, in user units; a CSR matrix after `sparsify`.
     intercept_ : ndarray of float64, shape (1,) or (targets,)
     n_iter_ : int
-        Epochs.
+        Epochs of the model so far, those before a resumed checkpoint included; 1 after `partial_fit`.
+    t_ : float
+        1 plus the rows that the model has learned since `fit` began, or since the first `partial_fit`, over all epochs.
+    loss_curve_ : list of float
+        Mean loss of each epoch over the targets, of this fit; each `partial_fit` adds one. `run_.loss` has each target.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X had column names.
@@ -145,21 +149,28 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         table = as_table(X, least=1)
         columns = as_targets(y, len(table)).reshape(len(table), -1)
         coef, self.intercept_ = self._partial_fit(X, table, columns, [EQUAL_WEIGHTS])
-        self.coef_ = coef[0] if len(coef) == 1 else coef
+        self.coef_ = self._shaped(coef)
         return self
+
+    def _shaped(self, coef: Floats) -> Floats:
+        return coef[0] if len(coef) == 1 else coef
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return predictions for X [rows, n]: float64 [rows] or [rows, targets], like y."""
         return self._linear(X)
 
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return R squared of the predictions for X [rows, n] against y, the mean over targets."""
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R squared of the predictions for X [rows, n] against y, the mean over targets.
+
+        `sample_weight` [rows] weighs the squared errors, and those of the mean.
+        """
         prediction = self.predict(X)
         target = as_targets(y, len(prediction))
+        weights = row_weights(sample_weight, len(prediction))
         if target.shape != prediction.shape:
             raise DataError(f"y has shape {target.shape}, but the predictions have {prediction.shape}")
-        missed = ((target - prediction) ** 2).sum(axis=0)
-        spread = ((target - target.mean(axis=0)) ** 2).sum(axis=0)
+        missed = np.average((target - prediction) ** 2, axis=0, weights=weights)
+        spread = np.average((target - np.average(target, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
         return float(np.mean(np.where(spread > 0, 1.0 - missed / np.where(spread > 0, spread, 1.0), missed == 0)))
 
 
@@ -186,10 +197,14 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     classes_ : ndarray
         The labels found, sorted.
     coef_ : ndarray of float64, shape (1, n) for two classes, otherwise (classes, n)
-        Coefficients, in user units.
+        Coefficients, in user units; a CSR matrix after `sparsify`.
     intercept_ : ndarray of float64, shape (1,) or (classes,)
     n_iter_ : int
-        Epochs.
+        Epochs of the model so far, those before a resumed checkpoint included; 1 after `partial_fit`.
+    t_ : float
+        1 plus the rows that the model has learned since `fit` began, or since the first `partial_fit`, over all epochs.
+    loss_curve_ : list of float
+        Mean loss of each epoch over the targets, of this fit; each `partial_fit` adds one. `run_.loss` has each target.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X had column names.
@@ -331,10 +346,14 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
             return np.column_stack([-np.logaddexp(0.0, scores), each])
         return each - np.logaddexp.reduce(each, axis=1, keepdims=True)
 
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Return the share of the rows of X [rows, n] whose predicted class is y [rows]."""
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of the rows of X [rows, n], by `sample_weight` [rows], whose predicted class is y [rows]."""
         prediction = self.predict(X)
-        return float(np.mean(prediction == as_labels(y, len(prediction))))
+        correct = prediction == as_labels(y, len(prediction))
+        return float(np.average(correct, weights=row_weights(sample_weight, len(prediction))))
+
+    def _shaped(self, coef: Floats) -> Floats:
+        return coef
 
 
 def _positive(classes: NDArray[Any]) -> NDArray[Any]:

@@ -60,6 +60,24 @@ def class_weights(class_weight: Any, labels: NDArray[Any], classes: NDArray[Any]
     return [(1.0, float(weight)) for weight in weights]
 
 
+def row_weights(sample_weight: ArrayLike | None, rows: int) -> Floats | None:
+    """Return weights of rows for a mean, float64 [rows]; None stays None.
+
+    Raises
+    ------
+    DataError
+        Another shape, a weight that is negative or not finite, or no weight above 0.
+    """
+    if sample_weight is None:
+        return None
+    weights = finite(numbers(np.asarray(sample_weight), "sample_weight").astype(np.float64), "sample_weight")
+    if weights.shape != (rows,):
+        raise DataError(f"sample_weight has shape {weights.shape}, but X has {rows} rows")
+    if weights.min(initial=0.0) < 0 or not weights.any():
+        raise DataError("sample_weight: each weight must be at least 0, and one above 0")
+    return weights
+
+
 def known_classes(classes: ArrayLike | None, before: NDArray[Any] | None) -> NDArray[Any]:
     """Return the sorted classes of a call of partial_fit.
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.support.optional import require_extra
+from bitlane.support.pickling import VersionedPickle
 from bitlane.support.rng import as_seed
 from bitlane.support.scalars import as_boolean, as_integer, as_python
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
@@ -30,7 +31,7 @@ COUNTS = ("epochs", "batch_rows", "threads", "sightings")  # checked by `_check`
 
 
 @dataclass(eq=False, repr=False)
-class SparseEstimator(BaseEstimator):
+class SparseEstimator(VersionedPickle, BaseEstimator):
     """Parameters of all estimators."""
 
     optimizer: Any = None
@@ -61,8 +62,7 @@ class SparseEstimator(BaseEstimator):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        inherited = getattr(super(), "__getstate__", None)
-        state = dict(inherited() if inherited is not None else self.__dict__)
+        state = super().__getstate__()
         if "model_" in state:
             state["model_"] = _pack(state["model_"])
         return state
@@ -70,11 +70,7 @@ class SparseEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "model_" in state:
             state = {**state, "model_": _unpack(state["model_"], state.get("device") or "cpu")}
-        inherited = getattr(super(), "__setstate__", None)
-        if inherited is not None:
-            inherited(state)
-        else:
-            self.__dict__.update(state)
+        super().__setstate__(state)
 
     # --- training
     def _fit(self, X: object, y: ArrayLike | None) -> None:
