@@ -31,7 +31,7 @@ def as_coefficients(name: str, value: ArrayLike | None, shape: tuple[int, ...]) 
         return None
     array = finite(numbers(np.asarray(value), name).astype(np.float64), name)
     if array.size != math.prod(shape) or array.shape not in (shape, shape[1:]):
-        raise DataError(f"{name} has shape {array.shape}, but the data needs {shape}")
+        raise DataError(f"Provided {name} does not match dataset: its shape is {array.shape}, {shape} is needed")
     return array.reshape(shape)
 
 

@@ -132,13 +132,13 @@ def test_warm_start(seed):
 
 def test_initial_coefficients_that_cannot_be_used(seed):
     X, y = table(seed)
-    with pytest.raises(DataError, match=r"coef_init has shape \(4,\), but the data needs \(1, 5\)"):
+    with pytest.raises(DataError, match=r"coef_init does not match dataset: its shape is \(4,\), \(1, 5\) is needed"):
         regressor().fit(X, y, coef_init=np.ones(4))
-    with pytest.raises(DataError, match=r"intercept_init has shape \(2,\), but the data needs \(1,\)"):
+    with pytest.raises(DataError, match=r"intercept_init does not match dataset: .* \(2,\), \(1,\) is needed"):
         regressor().fit(X, y, intercept_init=[1, 2])
     with pytest.raises(DataError, match="coef_init holds 1 NaN"):
         regressor().fit(X, y, coef_init=[1, 2, np.nan, 4, 5])
-    with pytest.raises(DataError, match=r"coef_init has shape \(1, 4\), but the data needs \(3, 4\)"):
+    with pytest.raises(DataError, match=r"coef_init does not match dataset: its shape is \(1, 4\), \(3, 4\) is needed"):
         classifier(warm_start=True).fit(*three(seed), coef_init=np.ones((1, 4)))
 
 
