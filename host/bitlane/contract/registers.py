@@ -72,7 +72,7 @@ class Register:
 
 
 IDENTITY = 0x424C414E  # "BLAN"
-VERSION = 0x0003_0001  # major << 16 | minor
+VERSION = 0x0004_0000  # major << 16 | minor
 VLNV = f"bitlane.org:bitlane:accelerator:{VERSION >> 16}.{VERSION & 0xFFFF}"  # vendor:library:name:version of the IP
 CONTROL_START = 1 << 0
 CONTROL_ABORT = 1 << 1

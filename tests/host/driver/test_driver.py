@@ -113,7 +113,7 @@ def test_job_bytes_equals_the_allocated_bytes(seed, samples, snapshots, rows_per
     ("name", "value", "message"),
     [
         ("identity", 0, "no bitlane accelerator"),
-        ("version", 4 << 16, r"register map has version 4\.0, but this driver needs 3\.1"),
+        ("version", 5 << 16, r"register map has version 5\.0, but this driver needs 4\.0"),
         ("version", 1 << 16, r"register map has version 1\.0"),
     ],
 )
