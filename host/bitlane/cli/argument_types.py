@@ -75,7 +75,7 @@ def draws(text: str) -> str | int:
     return text if text in ("once", "epoch") else int(text)
 
 
-def learning_rate(text: str) -> float | str:
+def number_or_auto(text: str) -> float | str:
     """A number, or auto."""
     try:
         return text if text == "auto" else float(text)

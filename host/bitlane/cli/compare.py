@@ -25,7 +25,7 @@ from bitlane.reporting.plots import draw
 from bitlane.reporting.summary import comparison_record, comparison_summary
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.learning_rate import suggest_learning_rate
-from bitlane.training.options import AUTO
+from bitlane.training.options import AUTO, derived_decay
 
 from .argument_types import integers, words
 from .command import Command
@@ -124,7 +124,7 @@ def _schedule(arguments: argparse.Namespace, table: Dataset, precisions: Sequenc
         epochs=arguments.epochs,
         batch_size=min(arguments.batch_size, table.rows),
         learning_rate=rate,
-        decay=arguments.decay,
+        decay=derived_decay(arguments.epochs) if arguments.decay == AUTO else arguments.decay,
         draws=arguments.draws,
         loss=arguments.loss,
         seed=arguments.seed,

@@ -57,7 +57,7 @@ MIB = 1 << 20
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, optional=True)
-    add_schedule_arguments(parser)
+    add_schedule_arguments(parser, DEFAULTS["loss"])
     add_outputs_argument(parser)
     add = parser.add_argument
     add("--rows", type=positive, help="rows, instead of a file")

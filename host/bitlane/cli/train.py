@@ -41,6 +41,7 @@ from .training_arguments import (
 
 TRAIN_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
+    "loss": None,  # that of the task
     "bits": 4,
     "sampling": None,
     "levels": "uniform",
@@ -95,7 +96,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_training_arguments(parser, resumable=True)
     add("--staleness", type=int, choices=[0, 1], help="age of the weights in batches, 0 or 1 (default: 0)")
-    add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 5 to 23 (default: all)")
+    add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 2 to 23 (default: all)")
     add("--gradient-bits", type=int, help="bits of the scaled gradient, rounded at random, 2 to 32 (default: all)")
     add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
@@ -146,6 +147,7 @@ def _run(arguments: argparse.Namespace) -> None:
     table, task = load_source(arguments)
     if arguments.test_fraction is not None:
         table = _held_out(arguments, table, task)
+    arguments.loss = arguments.loss or ("squared_error" if task == "regression" else "log_loss")
     model_type = SGDRegressor if task == "regression" else SGDClassifier
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)

@@ -11,9 +11,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
 from bitlane.training.objective import LOSSES
-from bitlane.training.options import AUTO, DECAY
+from bitlane.training.options import AUTO
 
-from .argument_types import draws, learning_rate, positive, seed
+from .argument_types import draws, number_or_auto, positive, seed
 from .companions import Companion
 from .output import OVERWRITE, add_out_arguments
 from .source import SOURCE_DEFAULTS, add_source_arguments
@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "epochs": 20,
     "batch_size": 16,
     "learning_rate": AUTO,
-    "decay": DECAY,
+    "decay": AUTO,
     "device": "auto",
     "width": WORD_BITS,
     "outputs": 1,
@@ -38,29 +38,35 @@ DEFAULTS: dict[str, Any] = {
 def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool = False) -> None:
     """Add the arguments that `train` and `compare` share; a resumed training knows its data."""
     add_source_arguments(parser, optional=resumable)
-    add_schedule_arguments(parser)
+    by_task = "log_loss for classes, squared_error for numbers"
+    add_schedule_arguments(parser, by_task if resumable else DEFAULTS["loss"])
     add = parser.add_argument
     add(
         "--learning-rate",
-        type=learning_rate,
+        type=number_or_auto,
         metavar="RATE",
         help="learning rate on scaled data (default: auto, computed from the data)",
     )
-    add("--decay", type=float, help=f"factor on the learning rate after each epoch, 0.5 to 1 (default: {DECAY})")
+    add(
+        "--decay",
+        type=number_or_auto,
+        metavar="FACTOR",
+        help="factor on the learning rate after each epoch, 0.5 to 1 (default: auto, 0.8 for up to 20 epochs)",
+    )
     add_device_arguments(parser)
     add("--seed", type=seed, help="seed of the row order and the draws (default: 0)")
     add_out_arguments(parser, "run.jsonl, plots and the model")
 
 
-def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a training that its time depends on."""
+def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str) -> None:
+    """Add the arguments of a training that its time depends on; `loss` says the default of the loss."""
     add = parser.add_argument
     add(
         "--task",
         choices=["auto", "regression", "classification"],
         help="regression or classification (default: auto, from the values of the target)",
     )
-    add("--loss", choices=list(LOSSES), help="loss to minimize (default: squared_error)")
+    add("--loss", choices=list(LOSSES), help=f"loss to minimize (default: {loss})")
     add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
     add("--epochs", type=positive, help="passes over the data (default: 20)")
     add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")

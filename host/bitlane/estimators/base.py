@@ -23,7 +23,7 @@ from bitlane.support.column_names import check_names, column_names
 from bitlane.support.optional import require_extra
 from bitlane.support.pickling import VersionedPickle
 from bitlane.support.rng import as_seed
-from bitlane.support.scalars import as_boolean, as_integer, as_python, is_integer
+from bitlane.support.scalars import as_boolean, as_integer, as_number, as_python, is_integer
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.support.user_warnings import warn_user, warning_once
 from bitlane.training.bit_plan import BitPlan
@@ -31,9 +31,10 @@ from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.learning_rate import with_steady_rate
 from bitlane.training.objective import Bounds, ClassWeights, Objective
-from bitlane.training.options import AUTO, DECAY, TrainingOptions
+from bitlane.training.options import AUTO, TrainingOptions, derived_decay
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
+from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
@@ -55,7 +56,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     epochs: int = 20
     batch_size: int = 16
     learning_rate: float | str = AUTO
-    decay: float = DECAY
+    decay: float | str = AUTO
     loss: str = "squared_error"
     penalty: str | None = None
     alpha: float = 0.0
@@ -166,7 +167,16 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             class_weight=tuple(class_weight),
             seed=start.options.seed if resumed else as_seed(self.random_state),  # type: ignore[union-attr]
             **{name: as_python(getattr(self, name)) for name in _SHARED} | {"batch_size": batch_size},
+            decay=self._decay(start),
         )
+
+    def _decay(self, start: InitialModel | Checkpoint) -> float:
+        """The decay of the learning rate: a number as it is, "auto" from the epochs, or that of a resumed training."""
+        if not isinstance(self.decay, str):
+            return as_number("decay", self.decay)
+        if self.decay != AUTO:
+            raise DataError(f"decay={self.decay!r}: choose a number from 0.5 to 1, or 'auto'")
+        return start.options.decay if isinstance(start, Checkpoint) else derived_decay(as_python(self.epochs))
 
     def _precision(self, policy: BitPolicy | BitPlan | None) -> Precision:
         """How samples are stored; with a policy, only the sampling counts."""
@@ -184,7 +194,11 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         snapshots: bool,
     ) -> TrainingResult:
         options = self._options(class_weight, start, clipped_batch(self.batch_size, len(table)))
-        return self._train(table, targets, options, start, on_epoch, snapshots)
+        run = self._train(table, targets, options, start, on_epoch, snapshots)
+        run = replace(run, suboptimality=suboptimality(run, table, targets))
+        if self.learning_rate == AUTO:
+            warn_if_suboptimal(run)
+        return run
 
     def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges) -> None:
         """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
@@ -316,4 +330,4 @@ def _device_config(options: TrainingOptions, features: int) -> AcceleratorConfig
     )
 
 
-_SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)}
+_SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)} - {"decay"}

@@ -8,7 +8,7 @@ Kind = TypeVar("Kind", bound=type)
 
 LOSSES = {
     "SGDRegressor": '{"squared_error"}, default="squared_error"\n    ``1/2 residual**2``.',
-    "SGDClassifier": '{"squared_error", "hinge", "log_loss"}, default="squared_error"\n'
+    "SGDClassifier": '{"log_loss", "hinge", "squared_error"}, default="log_loss"\n'
     "    Squared errors on labels -1 and 1 (LS-SVM), hinge loss (SVM), or logistic loss.",
 }
 
@@ -35,8 +35,9 @@ batch_size : int, default=16
 learning_rate : float or "auto", default="auto"
     Step along the mean gradient of a batch, in scaled units: columns, and targets of a regression, are first scaled
     to [-1, 1]. "auto": nine tenths of the largest rate at which the training is stable, computed from the data.
-decay : float, default=0.8
-    Factor on the learning rate after each epoch, 0.5 to 1.
+decay : float or "auto", default="auto"
+    Factor on the learning rate after each epoch, 0.5 to 1. "auto": 0.8 for up to 20 epochs, ``0.8 ** (20 / epochs)``
+    for more, so that the last epochs of a long training still change the model. A resumed training keeps its decay.
 loss : {losses}
 penalty : {None, "l2", "l1"}, default=None
 alpha : float, default=0.0

@@ -216,15 +216,16 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     >>> from sklearn.datasets import load_iris
     >>> from bitlane import SGDClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = SGDClassifier(bits=8, loss="log_loss", learning_rate=0.5, device="emulator", random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.8)
+    >>> model = SGDClassifier(bits=8, epochs=100, device="emulator", random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
     True
     """
 
+    loss: str = "log_loss"
     class_weight: str | Mapping[Any, float] | None = None
     classes_: NDArray[Any] = field(init=False)
 
-    _losses: ClassVar[tuple[str, ...]] = ("squared_error", "hinge", "log_loss")
+    _losses: ClassVar[tuple[str, ...]] = ("log_loss", "hinge", "squared_error")
 
     def fit(
         self: Classifier,

@@ -19,7 +19,21 @@ from .objective import ClassWeights, Objective
 
 EQUAL_WEIGHTS: ClassWeights = (1.0, 1.0)
 AUTO = "auto"
-DECAY = 0.8  # of the learning rate after each epoch: the noise of the batches is gone after about 20
+DECAY = 0.8  # of the learning rate after each of 20 epochs: it ends at about a hundredth
+DECAY_EPOCHS = 20
+
+
+def derived_decay(epochs: int) -> float:
+    """Return the factor on the learning rate after each epoch, so that any number of epochs ends at a like rate.
+
+    Up to 20 epochs have a factor of 0.8; more epochs share out the fall of 20.
+
+    Raises
+    ------
+    DataError
+        `epochs` is not a number of epochs.
+    """
+    return float(max(DECAY, DECAY ** (DECAY_EPOCHS / as_integer("epochs", epochs, 1, MAX_EPOCHS))))
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class TrainingOptions:
         Step along the mean gradient of a batch, in scaled units; below ``8 * batch_size``. "auto": computed from the
         data and the decay, see `bitlane.training.learning_rate.with_learning_rate`.
     decay : float, default=0.8
-        Factor on the learning rate after each epoch, 0.5 to 1.
+        Factor on the learning rate after each epoch, 0.5 to 1; see `derived_decay`.
     staleness : {0, 1}, default=0
         How many batches old the weights are that a batch reads.
     model_bits, gradient_bits : int, optional

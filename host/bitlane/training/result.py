@@ -100,6 +100,9 @@ class TrainingResult:
         Shape of an epoch.
     bit_policy : str or None
         The policy that chose the bits of each epoch.
+    suboptimality : ndarray of float64, shape (targets,), or None
+        Share of the loss of a constant model that more training would still take off, measured on some rows; see
+        `bitlane.training.suboptimality.suboptimality`. None without such a measurement.
     """
 
     loss: Floats
@@ -122,6 +125,7 @@ class TrainingResult:
     _last: Checkpoint = field(repr=False)
     _masters: NDArray[np.int32] | None = field(repr=False)  # [epochs, targets, s]
     bit_policy: str | None = None
+    suboptimality: Floats | None = None
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -11,6 +11,9 @@ Two causes let weights grow without end in directions in which the data has litt
   ``V E[-z slope''(z)] / 2``. Over margins of 0.5 to 4 that is 0.04 to 0.08 V for log loss, and for hinge half of V
   times the density of margins at 1. Where the noise is wider than the slope, at few bits, it is less.
 
+Of a rare class most slopes are flat: with the share p of its rows the curvature of log loss is about p (1 - p), so that
+both parts are multiplied by 4 p (1 - p) for losses of margins.
+
 The ridge is the sum of both. It shrinks weights less than the draws disturb them, and 8 bits need none.
 """
 
@@ -41,7 +44,9 @@ GROWTH = 1.0  # natural logarithm of the growth of weights above which a trainin
 CORRELATION = np.array([1.0, 1 / 4, -1 / 2, -1 / 2])
 
 
-def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, scaling: Scaling) -> list[float]:
+def draw_ridges(
+    options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
+) -> list[float]:
     """Return the strength of the ridge, 0 or more, in scaled units, for each of several precisions.
 
     It does not depend on the epochs, so that a resumed training has that of one that never stopped.
@@ -53,9 +58,10 @@ def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Ma
     precisions : sequence of Precision
     X : array [rows, n]
         Up to 1,023 rows, at equal distances, are looked at.
+    y : array [rows, targets]
     scaling : Scaling
     """
-    loss = options.objective.loss
+    loss, balance = options.objective.loss, _balance(options, y)
     values = scaling.values(X[:: max(1, len(X) // ROWS)])
     ridges = []
     for precision in precisions:
@@ -68,8 +74,20 @@ def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Ma
             q = repeated_share(options.draws)
             ridge = variance * COVERAGE * CURVATURE[loss] * (q * np.sqrt(2 * disturbed) + q**2 * disturbed / 2)
             ridge += variance * BIAS[loss] / (1 + WIDE * variance)
-        ridges.append(float(ridge))
+        ridges.append(float(balance * ridge))
     return ridges
+
+
+def _balance(options: TrainingOptions, y: Matrix) -> float:
+    """Return 4 p (1 - p) with the share p of the rows of a class, weighted, of the target where it is largest."""
+    if not options.objective.margins:
+        return 1.0
+    found = 0.0
+    for target, (below, other) in enumerate(map(options.class_weight_of, range(y.shape[1]))):
+        positive = float(np.mean(y[:, target] > 0))
+        low, high = below * (1 - positive), other * positive
+        found = max(found, 4 * low * high / max(low + high, 1e-300))
+    return found
 
 
 def repeated_share(draws: int | str) -> float:

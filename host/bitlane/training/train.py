@@ -256,7 +256,7 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     scaling = replace(scaling, clipped=scaling.clipped_shares(X, ranges.features, options.precision.limit))
     warn_of_clipped(scaling)
     automatic = options.learning_rate == AUTO
-    (wanted,) = draw_ridges(options, [options.precision], X, scaling)
+    (wanted,) = draw_ridges(options, [options.precision], X, targets, scaling)
     options = with_learning_rate(options, X, targets, scaling, wanted)
     weights = _initial_weights(scaling, initial)
     options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))

@@ -1,0 +1,149 @@
+"""How far a trained model is from the optimum: measured by steps of Newton's method on some of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitlane.contract.formats import LABEL
+from bitlane.contract.packing import weight_values
+from bitlane.quantization.scaling import Floats, Matrix
+from bitlane.support.user_warnings import warn_user
+
+from .options import DECAY_EPOCHS
+from .result import TrainingResult
+
+LEAST_ROWS, MOST_ROWS = 512, 4096  # of each half
+VALUES = 1 << 19  # of each half, between these numbers of rows
+STEPS = 3  # of Newton's method
+ITERATIONS = 20  # of conjugate gradients for a step
+TOLD = 0.05  # share of the loss of a constant model above which a training with default rate warns
+LABEL_UNITS = 2.0**LABEL.fraction
+FEW_BITS = 8  # below which more bits may help
+
+
+def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
+    """Return the share of the loss of a constant model that more training would still take off, float64 [targets].
+
+    Some rows are cut into halves. From the trained model, or from 0, steps of Newton's method minimise the objective of
+    one half. The loss of the other half shows what they gained, so that a step that only fits its own rows counts as
+    nothing. The result is the mean of both ways, 0 or more. For squared errors it is what R squared may still rise by.
+
+    Parameters
+    ----------
+    run : TrainingResult
+    X : array [rows, n]
+        Up to 2,047 rows, of few columns up to 16,383, at equal distances, are looked at.
+    y : array [rows, targets]
+
+    Returns
+    -------
+    float64 array [targets] or None
+        None for hinge loss, an l1 penalty and bounds.
+    """
+    last = run.checkpoint()
+    objective, scaling = last.options.objective, last.scaling
+    if objective.loss == "hinge" or objective.penalty == "l1" or objective.bounds is not None:
+        return None
+    half = min(MOST_ROWS, max(LEAST_ROWS, VALUES // scaling.stored_features))
+    some = slice(None, None, max(1, len(X) // (2 * half)))
+    values, labels = scaling.values(X[some]), np.asarray(y)[some].reshape(-1, len(last.master))
+    targets = labels if objective.margins else scaling.labels(labels) / LABEL_UNITS
+    weights = np.ldexp(weight_values(last.master), scaling.weight_exponent)
+    penalty = np.full(values.shape[1], objective.strength)
+    if scaling.intercept_value:
+        penalty[-1] = 0.0
+    found = []
+    for i, (target, start) in enumerate(zip(targets.T, weights, strict=True)):
+        rows = np.where(labels[:, i] < 0, *last.options.class_weight_of(i))
+        halves = [
+            _Rows(values[part], target[part], rows[part], objective.margins)
+            for part in (slice(0, None, 2), slice(1, None, 2))
+        ]
+        gained = []
+        for own, other in (halves, halves[::-1]):
+            ends = [own.minimised(first, penalty) for first in (start, np.zeros_like(start))]
+            better = min(ends, key=lambda end, own=own: own.objective(end, penalty))  # type: ignore[misc]
+            gained.append((other.loss(start) - other.loss(better)) / max(other.constant_loss(), 1e-300))
+        found.append(max(0.0, float(np.mean(gained))))
+    return np.array(found)
+
+
+def warn_if_suboptimal(run: TrainingResult) -> None:
+    """Warn of a training of at least 20 epochs that leaves much of the loss of a constant model."""
+    share = 0.0 if run.suboptimality is None else float(run.suboptimality.max())
+    last = run.checkpoint()
+    if share < TOLD or last.epoch < DECAY_EPOCHS:
+        return
+    few = last.options.precision.bits < FEW_BITS
+    warn_user(
+        f"the model is not at its optimum: the loss may still fall by {share:.0%} of that of a constant model; use "
+        + ("more bits (bits=8) or more epochs" if few else f"more epochs (epochs={5 * last.epoch})")
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows [r, s] with a target [r] and weights [r]; `margins` stands for log loss, otherwise squares."""
+
+    values: Floats
+    target: Floats
+    rows: Floats
+    margins: bool
+
+    def loss(self, weights: Floats) -> float:
+        """Return the mean loss: of log loss for labels -1 and 1, otherwise half of the squared residual."""
+        score = self.values @ weights
+        loss = np.logaddexp(0.0, -self.target * score) if self.margins else 0.5 * np.square(score - self.target)
+        return float((self.rows * loss).mean())
+
+    def constant_loss(self) -> float:
+        """Return the least mean loss of a constant score."""
+        total = max(float(self.rows.sum()), 1e-300)
+        mean = float((self.rows * self.target).sum()) / total
+        if not self.margins:
+            return 0.5 * float((self.rows * np.square(self.target - mean)).mean())
+        share = float(np.clip((1 + mean) / 2, 1e-12, 1 - 1e-12))
+        return -float(self.rows.mean()) * float(share * np.log(share) + (1 - share) * np.log1p(-share))
+
+    def objective(self, weights: Floats, penalty: Floats) -> float:
+        """Return the mean loss with the penalty."""
+        return self.loss(weights) + 0.5 * float((penalty * weights * weights).sum())
+
+    def minimised(self, weights: Floats, penalty: Floats) -> Floats:
+        """Return weights [s] after damped steps of Newton's method; each lowers the objective."""
+        now = self.objective(weights, penalty)
+        for _ in range(STEPS if self.margins else 1):
+            score = self.values @ weights
+            if self.margins:
+                share = 1 / (1 + np.exp(np.clip(self.target * score, -50, 50)))
+                slope, curvature = -self.target * share, share * (1 - share)
+            else:
+                slope, curvature = score - self.target, np.ones(len(score))
+            gradient = self.values.T @ (self.rows * slope) / len(score) + penalty * weights
+            step = self._solved(self.rows * curvature, penalty, gradient)
+            size = 1.0
+            while size > 0.01 and not self.objective(weights - size * step, penalty) < now:
+                size /= 2
+            if size <= 0.01:
+                break
+            weights = weights - size * step
+            now = self.objective(weights, penalty)
+        return weights
+
+    def _solved(self, curvature: Floats, penalty: Floats, gradient: Floats) -> Floats:
+        """Return conjugate gradients' solution of ``(V' C V / r + P) x = gradient``."""
+        solution, residual = np.zeros_like(gradient), gradient.copy()
+        direction, energy = residual.copy(), float(residual @ residual)
+        least = 1e-14 * energy
+        for _ in range(min(ITERATIONS, len(gradient))):
+            image = self.values.T @ (curvature * (self.values @ direction)) / len(curvature) + penalty * direction
+            bend = float(direction @ image)
+            if energy <= least or bend <= 0:
+                break
+            solution += energy / bend * direction
+            residual -= energy / bend * image
+            energy, before = float(residual @ residual), energy
+            direction = residual + energy / before * direction
+        return solution
