@@ -17,8 +17,9 @@ from .result import TrainingResult
 LEAST_ROWS, MOST_ROWS = 512, 4096  # of each half
 VALUES = 1 << 19  # of each half, between these numbers of rows
 STEPS = 3  # of Newton's method
+ENOUGH = 20  # rows a weight that need no halves
 ITERATIONS = 20  # of conjugate gradients for a step
-TOLD = 0.05  # share of the loss of a constant model above which a training with default rate warns
+TOLD = {"squared_error": 0.05, "log_loss": 0.1}  # share from which on a training with default rate warns
 LABEL_UNITS = 2.0**LABEL.fraction
 FEW_BITS = 8  # below which more bits may help
 
@@ -26,9 +27,11 @@ FEW_BITS = 8  # below which more bits may help
 def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
     """Return the share of the loss of a constant model that more training would still take off, float64 [targets].
 
-    Some rows are cut into halves. From the trained model, or from 0, steps of Newton's method minimise the objective of
-    one half. The loss of the other half shows what they gained, so that a step that only fits its own rows counts as
-    nothing. The result is the mean of both ways, 0 or more. For squared errors it is what R squared may still rise by.
+    From the trained model, or from 0, steps of Newton's method minimise the objective of some rows. Where these are
+    less than 20 times the weights, such a step would only learn the rows by heart: then one half of them takes the
+    steps, the loss of the other half shows what they gained, and the mean of both ways counts. For squared errors the
+    result is what R squared may still rise by. Log loss of a target all of whose rows are on the right side counts as
+    optimal.
 
     Parameters
     ----------
@@ -57,24 +60,25 @@ def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
     found = []
     for i, (target, start) in enumerate(zip(targets.T, weights, strict=True)):
         rows = np.where(labels[:, i] < 0, *last.options.class_weight_of(i))
-        halves = [
-            _Rows(values[part], target[part], rows[part], objective.margins)
-            for part in (slice(0, None, 2), slice(1, None, 2))
-        ]
+        parts = [slice(None)] if len(values) >= ENOUGH * len(start) else [slice(0, None, 2), slice(1, None, 2)]
+        cut = [_Rows(values[part], target[part], rows[part], objective.margins) for part in parts]
         gained = []
-        for own, other in (halves, halves[::-1]):
+        for own, other in zip(cut, cut[::-1], strict=True):
             ends = [own.minimised(first, penalty) for first in (start, np.zeros_like(start))]
             better = min(ends, key=lambda end, own=own: own.objective(end, penalty))  # type: ignore[misc]
             gained.append((other.loss(start) - other.loss(better)) / max(other.constant_loss(), 1e-300))
+        if objective.margins and (target * (values @ start) > 0).all():
+            gained = [0.0]
         found.append(max(0.0, float(np.mean(gained))))
     return np.array(found)
 
 
 def warn_if_suboptimal(run: TrainingResult) -> None:
     """Warn of a training of at least 20 epochs that leaves much of the loss of a constant model."""
-    share = 0.0 if run.suboptimality is None else float(run.suboptimality.max())
-    last = run.checkpoint()
-    if share < TOLD or last.epoch < DECAY_EPOCHS:
+    if run.suboptimality is None:
+        return
+    share, last = float(run.suboptimality.max()), run.checkpoint()
+    if share < TOLD[last.options.objective.loss] or last.epoch < DECAY_EPOCHS:
         return
     few = last.options.precision.bits < FEW_BITS
     warn_user(

@@ -14,7 +14,7 @@ from .learning_rate import sample_of
 from .options import TrainingOptions
 
 LARGEST_WEIGHT = math.ldexp(WEIGHT_LIMIT, WEIGHT_EXPONENT.maximum)
-LARGEST_MARGIN = 8.0  # beyond it the logistic slope is 0, and a prediction is clipped
+LARGEST_MARGIN = 32.0  # of one column: sums of columns cancel, and the slopes of log loss and hinge end at 8
 LABEL_UNITS = 2.0**LABEL.fraction
 ITERATIONS = 30  # of conjugate gradients
 ROOM = 2.0  # a rounded model has this range over its largest weight
