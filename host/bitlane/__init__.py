@@ -40,20 +40,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        return importlib.import_module("bitlane.support.version").version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def _version() -> str:
-    """Return the version of the installed distribution; of sources that are only on the path, "0+unknown"."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("bitlane")
-    except PackageNotFoundError:
-        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,8 @@ from bitlane.support.labels import as_array, missing_values, present_labels, req
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
 
+WIDE = 1 << 14  # columns of a sparse table, such as words of texts, above which a fit warns
+
 
 def as_table(X: Any, least: int = 0) -> Matrix:
     """Return a finite table of integers or floats [rows, n] that a training or a product with weights can read.
@@ -31,7 +33,7 @@ def as_table(X: Any, least: int = 0) -> Matrix:
     ----------
     X : array-like, sparse matrix or array of scipy, or table or record batch of pyarrow
     least : int, default=0
-        Least number of rows.
+        Least number of rows; 2 for a fit.
 
     Raises
     ------
@@ -43,6 +45,11 @@ def as_table(X: Any, least: int = 0) -> Matrix:
         return as_matrix(X, least)
     X = _arrow_matrix(X) if arrow else X
     _check_shape(X.shape, least)
+    if sparse and least > 1 and X.shape[1] > WIDE:
+        warn_user(
+            f"X is sparse, and all of its {X.shape[1]} columns will be stored: the estimators of bitlane.sparse store "
+            "what is not 0"
+        )
     dtype = numbers(np.empty(0, X.dtype), "X").dtype
     source: Any = X.tocsr() if sparse else np.asarray(X)
     values: NDArray[Any] = source.data if sparse else source

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bitlane import __version__
-
 from .user_warnings import warn_user
+from .version import version
 
 _VERSION = "_bitlane_version"
 
@@ -16,13 +15,13 @@ class VersionedPickle:
 
     def __getstate__(self) -> dict[str, Any]:
         inherited = getattr(super(), "__getstate__", None)  # of scikit-learn, or of objects since Python 3.11
-        return {**(self.__dict__ if inherited is None else inherited()), _VERSION: __version__}
+        return {**(self.__dict__ if inherited is None else inherited()), _VERSION: version()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        if (found := state.pop(_VERSION, "an earlier version")) != __version__:
+        if (found := state.pop(_VERSION, "an earlier version")) != version():
             warn_user(
-                f"this {type(self).__name__} was pickled by bitlane {found}, and read by {__version__}: "
+                f"this {type(self).__name__} was pickled by bitlane {found}, and read by {version()}: "
                 "it may fail or predict otherwise; fit it again"
             )
         inherited = getattr(super(), "__setstate__", self.__dict__.update)

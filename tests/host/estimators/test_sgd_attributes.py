@@ -142,7 +142,7 @@ def test_pickles_know_their_version(kind: Any, seed: int, monkeypatch: pytest.Mo
         for same in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
             assert same.predict(X).tolist() == model.predict(X).tolist()
             assert not any("version" in name for name in vars(same))
-    monkeypatch.setattr(pickling, "__version__", "0.0.7")
+    monkeypatch.setattr(pickling, "version", lambda: "0.0.7")
     old = pickle.dumps(model)
     monkeypatch.undo()
     with pytest.warns(UserWarning, match=f"this {kind.__name__} was pickled by bitlane 0.0.7, and read by") as caught:
