@@ -159,6 +159,8 @@ class Geometry:
     def slots(self, groups: range) -> NDArray[np.intp]:
         """Return the positions of the rows of consecutive groups among all words of these groups: int [rows]."""
         rows = self.rows_of(groups)
+        if self.rows_per_beat == 1:
+            return np.arange(rows.start - groups.start, rows.stop - groups.start)
         batch, index = np.divmod(np.arange(rows.start, rows.stop), self.batch)
         group, column = np.divmod(index, self.rows_per_beat)
         slots: NDArray[np.intp] = (batch * self.batch_groups + group - groups.start) * self.rows_per_beat + column

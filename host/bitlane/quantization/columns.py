@@ -27,6 +27,7 @@ TAIL = 32  # one in so many values, at both ends, is no part of the spread
 DRAWS = 1 / 24 / 4  # variance of draws at 4 bits, in squares of the reach, over four independent sets
 COUNTED = 4.0  # reaches: what is cut off a value counts up to there
 STEP = 2.0**0.25  # between the reaches that are tried
+AGREE = 4.0  # standard errors by which equal means may differ
 NEAR = 2.0  # costs within this factor count as equal, so that no more is clipped than need be
 GAP = 16.0  # a distance so many times the next smaller one tells of outliers, in a sample with all rows
 
@@ -79,17 +80,19 @@ def suited_columns(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ordered = np.sort(features.sample.astype(np.float64), axis=0)
         center, low, high = plain.center.copy(), features.low.copy(), features.high.copy()
+        on_means = True
         if clip:
             for column, (middle, most) in _cut(ordered, features, fit_intercept).items():
                 low[column], high[column] = max(low[column], middle - most), min(high[column], middle + most)
                 if fit_intercept:
-                    center[column] = np.clip(ordered[:, column], low[column], high[column]).mean()
+                    center[column], exact = _clipped_mean(ordered, features, column, low[column], high[column])
+                    on_means &= exact
         clipped: NDArray[np.bool_] = (low > features.low) | (high < features.high)
         reach: Floats = np.where(clipped, np.maximum(high - center, center - low), plain.reach)
         moved = np.zeros(len(center), np.bool_)
         if fit_intercept and on_levels:
             moved = _on_levels(np.clip(ordered, low, high), low, high, center, reach, precision)
-    return ColumnUnits(center, reach, not (moved.any() or clipped.any()))
+    return ColumnUnits(center, reach, on_means and not moved.any())
 
 
 def _cut(ordered: Floats, features: Ranges, fit_intercept: bool) -> dict[int, tuple[float, float]]:
@@ -143,6 +146,22 @@ def _cut(ordered: Floats, features: Ranges, fit_intercept: bool) -> dict[int, tu
             near = cost <= min(NEAR * cost.min(), GAIN * cost[-1])
             found[column] = float(middle[column]), float(reaches[near][-1])
     return found
+
+
+def _clipped_mean(ordered: Floats, features: Ranges, column: int, low: float, high: float) -> tuple[float, bool]:
+    """Return the mean of a column whose values are clipped, and whether it is that of all rows and not of the sample.
+
+    Usually the least and the largest value are all that is clipped. They are, if the mean without them agrees with the
+    sample.
+    """
+    sample = np.clip(ordered[:, column], low, high)
+    mean, k = float(sample.mean()), len(sample)
+    if k == features.rows:
+        return mean, True
+    excess = max(features.high[column] - high, 0.0) + min(features.low[column] - low, 0.0)
+    without = float(features.mean[column] - excess / features.rows)
+    agrees = abs(without - mean) <= AGREE * float(sample.std()) / math.sqrt(k)
+    return (without, True) if agrees else (mean, False)
 
 
 def _without_outliers(distance: Floats, least: float, gap: float) -> Floats:

@@ -8,12 +8,13 @@ its rows lie almost evenly in the data, and pieces give the sample of the data t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .row_table import dense_pieces
+from .row_table import PIECE, dense_pieces
 
 Floats = NDArray[np.float64]
 
@@ -91,8 +92,9 @@ def feature_ranges(X: Any, first: int = 0) -> Ranges:
         Number of its first row: how many rows were seen before.
     """
     low, high, total = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf), np.zeros(X.shape[1])
-    numbers = np.arange(first, first + len(X))
-    numbers = numbers[_in_sample(numbers, first + len(X), X.shape[1])]
+    ends = [*range(first, first + len(X), PIECE), first + len(X)]
+    pieces = (np.arange(start, stop, dtype=np.int64) for start, stop in pairwise(ends))
+    numbers = np.concatenate([piece[_in_sample(piece, ends[-1], X.shape[1])] for piece in pieces])
     with np.errstate(over="ignore", invalid="ignore"):
         for piece in dense_pieces(X):
             low, high = np.minimum(low, piece.min(axis=0)), np.maximum(high, piece.max(axis=0))
@@ -114,6 +116,6 @@ def _in_sample(numbers: NDArray[np.int64], rows: int, n: int) -> NDArray[np.bool
     least, most = SAMPLE_ROWS
     wanted = min(max(SAMPLE_VALUES // n, least), most)
     halvings = max(0, (-(-rows // wanted) - 1).bit_length())
-    words = numbers.astype(np.uint64) * np.uint64(GOLDEN) & np.uint64((1 << WORD_BITS) - 1)
-    chosen: NDArray[np.bool_] = words >> np.uint64(WORD_BITS - halvings) == 0
+    words = numbers.astype(np.uint32) * np.uint32(GOLDEN)  # modulo 2**32
+    chosen: NDArray[np.bool_] = words <= np.uint32((1 << WORD_BITS - halvings) - 1)
     return chosen

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 PIECE = 1 << 20  # values of a piece
+COPIED = 1 << 26  # bytes up to which an array is copied into another order
 
 
 class RowTable:
-    """A sparse matrix or a memory-mapped array, of which rows are read when they are needed.
+    """A sparse matrix or an array, of which rows are read when they are needed.
 
     It stands for an array [rows, n] where a training reads one: ``table[rows]``, with a slice or an array of row
     numbers, is a RowTable again and reads nothing. `numpy.asarray` returns the rows as an array in C order.
@@ -70,6 +71,11 @@ class RowTable:
         if not isinstance(rows, range):
             return self._source[rows]
         return self._source if len(rows) == self._source.shape[0] else self._source[rows.start : rows.stop : rows.step]
+
+
+def reordered(X: Any, order: NDArray[np.intp]) -> Any:
+    """Return the rows of an array or RowTable in another order: a large array as a RowTable, which is no copy."""
+    return RowTable(X, X.dtype, order) if isinstance(X, np.ndarray) and X.nbytes > COPIED else X[order]
 
 
 def dense_pieces(X: Any) -> Iterator[NDArray[Any]]:

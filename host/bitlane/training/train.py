@@ -21,6 +21,7 @@ from bitlane.driver.fit import check_fit
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
+from bitlane.quantization.row_table import reordered
 from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
 from bitlane.quantization.stochastic import model_cut, scaled_gradient_cut
 from bitlane.support.phases import PhaseClock
@@ -38,7 +39,7 @@ from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
 from .ridge import draw_ridges, ridge_that_fits, warn_without_ridge
-from .table_scaling import scaling_of, warn_of_clipped
+from .table_scaling import scaling_of, warn_of_clipped, warn_of_far_labels
 from .weight_range import LARGEST_WEIGHT, with_weight_range
 
 _logger = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ def prepare(
         first = replace(first, levels=fit_codebook(X, first.scaling, options.precision, options.levels))
     if options.shuffle:
         order = generator(options.seed, ROW_ORDER).permutation(len(X))
-        X, targets = X[order], targets[order]
+        X, targets = reordered(X, order), targets[order]
     return first, TrainingRows(X, targets)
 
 
@@ -255,6 +256,8 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
     scaling = replace(scaling, clipped=scaling.clipped_shares(X, ranges.features, options.precision.limit))
     warn_of_clipped(scaling)
+    if not options.objective.margins:
+        warn_of_far_labels(targets, ranges.labels)
     automatic = options.learning_rate == AUTO
     (wanted,) = draw_ridges(options, [options.precision], X, targets, scaling)
     options = with_learning_rate(options, X, targets, scaling, wanted)

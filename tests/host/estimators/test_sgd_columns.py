@@ -154,6 +154,24 @@ def test_shares_are_kept_in_checkpoints_and_old_pickles_have_none(seed, tmp_path
     assert not pickle.loads(pickle.dumps(model)).run_.clipped.any()
 
 
+@pytest.mark.parametrize("_", range(5))
+def test_a_label_far_from_all_others_is_told(seed, _):
+    """Squared errors follow it, as in scikit-learn; labels with heavy tails, and those of classes, are none of that."""
+    rng = np.random.default_rng([seed, _])
+    rows = int(rng.integers(100, 3000))
+    X = rng.normal(size=(rows, 3))
+    bad = X.sum(axis=1) + rng.normal(size=rows)
+    for y in (bad, np.exp(X[:, 0] * 1.2), rng.standard_t(4, rows), rng.poisson(0.2, rows), rng.random(rows) < 0.01):
+        if len(np.unique(y)) < 2:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            SGDRegressor(epochs=1, device="cpu").fit(X, y)
+    bad[int(rng.integers(rows))] = rng.choice([-1, 1]) * 10.0 ** rng.uniform(4, 12)
+    with pytest.warns(UserWarning, match="y holds values far from all others"):
+        SGDRegressor(epochs=1, device="cpu").fit(X, bad)
+
+
 def test_an_unknown_choice_is_refused():
     with pytest.raises(ValueError, match="clip='never': choose 'auto' or None"):
         SGDRegressor(clip="never", device="cpu").fit([[0.0], [1.0]], [0.0, 1.0])

@@ -5,7 +5,7 @@ import pytest
 from tests.helpers.bare_python import run_bare
 from tests.helpers.estimator_tables import classifier, regressor
 
-from bitlane import DataError
+from bitlane import DataError, SGDRegressor
 from bitlane.quantization import row_table
 
 SPARSE = ("csr_matrix", "csc_matrix", "coo_matrix", "csr_array", "csc_array", "coo_array", "lil_array")
@@ -223,3 +223,24 @@ with tempfile.TemporaryDirectory() as folder:
 print(models[0].coef_.tolist() == models[1].coef_.tolist())
 """
     assert run_bare(code).split() == ["True"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"sampling": "naive"}, {"bits": "mqgrad"}, {"levels": "optimal"}, {"device": ["cpu", "cpu"]}],
+    ids=["double", "naive", "policy", "optimal", "shards"],
+)
+def test_a_large_array_is_read_in_the_order_of_training_without_a_copy(seed, monkeypatch, parameters):
+    """A small one is copied, as it is read again and again; the bits are the same."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 5)).astype(rng.choice(["f4", "f8"]))
+    y = X @ np.arange(5.0) + rng.normal(size=500)
+    model = SGDRegressor(epochs=3, random_state=seed, **{"device": "cpu"} | parameters)
+    expected = model.fit(X, y).coef_.tolist()
+    read = []
+    monkeypatch.setattr(row_table, "COPIED", 0)
+    made = row_table.RowTable.__array__
+    monkeypatch.setattr(
+        row_table.RowTable, "__array__", lambda self, *rest, **more: read.append(1) or made(self, *rest)
+    )
+    assert model.fit(X, y).coef_.tolist() == expected and read
