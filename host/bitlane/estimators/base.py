@@ -243,7 +243,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         options = self._options(class_weight, start, self.batch_size)
         options = replace(options, epochs=1, draws="epoch", seed=seed_of_call(options.seed, call))
         scaling = scaling_of(ranges, options)
-        curve = self.loss_curve_ if call else []
+        curve: list[float] = getattr(self, "loss_curve_", []) if call else []  # a loaded model has none
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
         with warning_once(warned):
             if len(scaling.active):

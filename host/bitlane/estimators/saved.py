@@ -35,7 +35,7 @@ class SavedModel:
     Attributes
     ----------
     estimator : SGDRegressor or SGDClassifier
-        Fitted, but without `run_` and `feature_names_in_`.
+        Fitted, but without `run_`, `loss_curve_` and `feature_names_in_`.
     feature_names : tuple of str
         x0, x1, ... if the table had no column names.
     target : str
@@ -56,9 +56,9 @@ class SavedModel:
 def load(path: str | Path) -> SGDRegressor | SGDClassifier:
     """Return the fitted estimator that `bitlane train --out FOLDER` has written.
 
-    Its predictions are those of the trained estimator, bit for bit; `partial_fit` goes on with it. It has no `run_`:
-    what the training measured is in the run folder. If the table had column names, the estimator has them as
-    `feature_names_in_`, and checks tables by them as scikit-learn does.
+    Its predictions are those of the trained estimator, bit for bit; `partial_fit` goes on with it. It has no `run_` and
+    no `loss_curve_`: what the training measured is in the run folder. If the table had column names, the estimator has
+    them as `feature_names_in_`, and checks tables by them as scikit-learn does.
 
     Parameters
     ----------
@@ -132,7 +132,6 @@ def model_arrays(
         "reading": dict(reading),
         "epochs": model.n_iter_,
         "rows_learned": model.t_ - 1.0,
-        "losses": model.loss_curve_,
         "rows": ranges.features.rows,
         "calls": model._calls,
     }
@@ -170,7 +169,7 @@ def _of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> SavedM
     names = tuple(arrays["feature_names"].tolist())
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
     model.n_iter_, model.n_features_in_ = int(header["epochs"]), len(names)
-    model.t_, model.loss_curve_ = 1.0 + header["rows_learned"], list(header["losses"])
+    model.t_ = 1.0 + header["rows_learned"]
     if model.coef_.shape[-1] != len(names):
         raise ValueError("coefficients and names differ in number")
     if isinstance(model, SGDClassifier):
