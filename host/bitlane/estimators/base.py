@@ -42,6 +42,7 @@ from .validation import as_coefficients, clipped_batch, finite_model, seed_of_ca
 
 Same = TypeVar("Same", bound="LinearSGD")
 
+SOFTWARE = {"auto", "cpu", "emulator"}
 MOST_CHUNK_WORDS = CHUNK * 32 // WORD_BITS  # of a chunk with 32 stored bits
 
 
@@ -133,7 +134,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0):
             on_epoch = _printing(on_epoch, options.epochs)
         policy, snapshots = policy_of(self.bits), as_boolean("snapshots", snapshots)
-        config = _device_config(options, table.shape[1])
+        config = _device_config(options, table.shape[1], self.device)
         several = isinstance(self.device, list | tuple)
         if several and policy is not None:
             raise DataError("a bit policy needs a single device: pass one device, or a number of bits")
@@ -317,16 +318,20 @@ def _printing(on_epoch: OnEpoch | None, epochs: int) -> OnEpoch:
     return report
 
 
-def _device_config(options: TrainingOptions, features: int) -> AcceleratorConfig:
-    """Return the build of a device that is opened for a table of this width; boards have their own."""
-    least = AcceleratorConfig()
+def _device_config(options: TrainingOptions, features: int, device: DeviceSpec) -> AcceleratorConfig:
+    """Return the build of a device that is opened for a table of this width; boards have their own.
+
+    Devices in software are as wide as the table; a simulator of the RTL would be compiled for minutes.
+    """
+    usual = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
+    devices = device if isinstance(device, list | tuple) else [device]
+    if not all(isinstance(each, str) and each in SOFTWARE for each in devices):
+        return usual
     chunks = features // CHUNK + 1  # with an intercept
     return replace(
-        least,
-        max_features=max(least.max_features, 1 << (chunks * CHUNK * (1 + bool(options.staleness)) - 1).bit_length()),
-        row_buffer_beats=max(least.row_buffer_beats, ROW_BUFFER_MARGIN + MOST_CHUNK_WORDS * chunks),
-        level_slots=options.precision.level_slots,
-        random_rounding=options.random_rounding,
+        usual,
+        max_features=max(usual.max_features, 1 << (chunks * CHUNK * (1 + bool(options.staleness)) - 1).bit_length()),
+        row_buffer_beats=max(usual.row_buffer_beats, ROW_BUFFER_MARGIN + MOST_CHUNK_WORDS * chunks),
     )
 
 

@@ -85,6 +85,7 @@ def test_generators_are_seeds(make: Any, seed: int) -> None:
     [
         ({"device": None}, "^device=None: name one, such as 'auto'"),
         ({"device": 3}, "^device=3: name one"),
+        ({"device": {}}, "^device={}: name one"),
         ({"device": [None]}, "^device=None: name one"),
         ({"random_state": "3"}, "^random_state='3'"),
         ({"decay": True}, "^decay=True: it must be a finite number"),
