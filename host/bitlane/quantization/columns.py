@@ -144,7 +144,10 @@ def _cut(ordered: Floats, features: Ranges, fit_intercept: bool) -> dict[int, tu
         cost = np.array([_cost(distance, weight, each, others[column] / k, k, rows) for each in reaches.tolist()])
         if cost[-1] > HARM and cost.min() <= GAIN * cost[-1]:
             near = cost <= min(NEAR * cost.min(), GAIN * cost[-1])
-            found[column] = float(middle[column]), float(reaches[near][-1])
+            most = float(reaches[near][-1])
+            if k == rows:  # no value lies between
+                most = float(distance[distance <= most].max())
+            found[column] = float(middle[column]), most
     return found
 
 

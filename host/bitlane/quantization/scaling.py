@@ -107,9 +107,9 @@ class Scaling:
         limit : float
             `Precision.limit`.
         """
-        reach = limit * self.scale
+        reach = (1.0 + 2.0**-RECIPROCAL_BITS) * limit * self.scale
         farthest = np.maximum(features.high - self.center, self.center - features.low)
-        beyond = np.flatnonzero((self.scale > 0) & (farthest > (1.0 + 2.0**-RECIPROCAL_BITS) * reach))
+        beyond = np.flatnonzero((self.scale > 0) & (farthest > reach))
         if not len(beyond):
             return None
         shares = np.zeros(len(self.scale))

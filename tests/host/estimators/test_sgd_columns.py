@@ -84,7 +84,7 @@ def test_one_row_of_outliers(seed, bits, sampling):
     model = SGDRegressor(bits=bits, sampling=sampling, device="cpu", random_state=seed)
     with pytest.warns(UserWarning, match=r"6 column\(s\) of X hold outliers.*: 0, 1, 2, 3, 4, 5; clip=None keeps them"):
         model.fit(X, y)
-    assert model.score(X[rest], y[rest]) > (0.8 if bits == 2 else 0.9)
+    assert model.score(X[rest], y[rest]) > (0.7 if bits == 2 else 0.9)
     assert model.run_.clipped.tolist() == pytest.approx([1 / 2000] * 6)
     assert model.predict(X) == pytest.approx(X @ model.coef_ + model.intercept_)  # linear in what the user gives
     with warnings.catch_warnings():
