@@ -123,7 +123,7 @@ def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
     options = {"batch_size": 64, "fit_intercept": False, "device": "emulator", "random_state": 0, "decay": 1.0}
     runs = [SGDRegressor(staleness=staleness, **options).fit(X, y).run_ for staleness in (0, 1)]
     rates = [run.settings["learning_rate"] for run in runs]
-    assert rates[1] == pytest.approx(rates[0] / 4, rel=0.06)
+    assert rates[1] == pytest.approx(rates[0] / 4, rel=0.11)  # of two digits, rounded down
     assert runs[1].loss[-1] < runs[1].loss[0] and runs[1].saturations == 0
 
 
@@ -137,6 +137,6 @@ def test_the_steady_rate_is_an_eighth(seed: int) -> None:
     X, y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
     options, scaling = TrainingOptions(), fit_scaling(X, y)
     rate = with_learning_rate(options, X, y, scaling).learning_rate
-    assert with_steady_rate(options, X, y, scaling).learning_rate == rate / 8
+    assert with_steady_rate(options, X, y, scaling).learning_rate == pytest.approx(rate / 8, rel=0.11)
     given = TrainingOptions(learning_rate=0.3)
     assert with_steady_rate(given, X, y, scaling) is given
