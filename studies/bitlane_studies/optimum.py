@@ -34,7 +34,7 @@ RARE = 0.05  # share of positives below which recall counts
 
 
 @dataclass(frozen=True)
-class Table:
+class StudyTable:
     """A table: X [rows, n] and y [rows], numbers or classes."""
 
     name: str
@@ -44,7 +44,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Scored:
+class StudyScores:
     """Scores of a model on held-out rows: R squared or accuracy, log loss and recall if there are any; a warning."""
 
     score: float
@@ -59,12 +59,12 @@ class Scored:
         return " / ".join(parts) + "*" * self.warned
 
 
-def real_tables() -> Iterator[Table]:
+def real_tables() -> Iterator[StudyTable]:
     """Yield the real tables that are available, at most ROWS random rows of each."""
     from sklearn.datasets import load_iris
 
     X, y = load_iris(return_X_y=True)
-    yield Table("iris", X, y, True)
+    yield StudyTable("iris", X, y, True)
     for name in (*REGRESSIONS, *CLASSES):
         try:
             data = load_dataset(name)
@@ -73,10 +73,10 @@ def real_tables() -> Iterator[Table]:
             continue
         some = np.random.default_rng(0).permutation(data.rows)[: ROWS // (1 + 3 * (name == "mnist"))]
         y = data.y[some] == 0 if name == "mnist" else data.y[some]
-        yield Table(name, np.asarray(data.X[some], np.float64), np.asarray(y), name in CLASSES)
+        yield StudyTable(name, np.asarray(data.X[some], np.float64), np.asarray(y), name in CLASSES)
 
 
-def synthetic_tables(seed: int = 0) -> Iterator[Table]:
+def synthetic_tables(seed: int = 0) -> Iterator[StudyTable]:
     """Yield the nine synthetic kinds, each of 6,000 rows."""
     rng, rows = np.random.default_rng(seed), 6_000
 
@@ -85,28 +85,28 @@ def synthetic_tables(seed: int = 0) -> Iterator[Table]:
         total = units @ rng.normal(size=X.shape[1])
         return np.asarray(total + rng.normal(0, noise * total.std(), rows))
 
-    def labelled(name: str, X: Floats, positive: float = 0.5) -> Table:
+    def labelled(name: str, X: Floats, positive: float = 0.5) -> StudyTable:
         scores = score(X)
-        return Table(name, X, (scores > np.quantile(scores, 1 - positive)).astype(int), True)
+        return StudyTable(name, X, (scores > np.quantile(scores, 1 - positive)).astype(int), True)
 
     normal = rng.normal(size=(rows, 10))
     yield labelled("Gaussian columns", normal)
     codes = rng.zipf(1.5, (rows, 4)).clip(max=40) - 1
     yield labelled("one-hot, Zipf", np.hstack([np.eye(40)[column] for column in codes.T])[:, 1:])
     yield labelled("log-normal", np.exp(normal))
-    yield Table("heavy tails", (heavy := rng.standard_t(2.5, (rows, 8))), score(heavy), False)
+    yield StudyTable("heavy tails", (heavy := rng.standard_t(2.5, (rows, 8))), score(heavy), False)
     dates = 1.6e9 + rng.integers(0, 3 * 365 * 86_400, (rows, 4)).astype(np.float64)
-    yield Table("dates in seconds", dates, score(dates), False)
-    yield Table("offset 10,000", (offset := 1e4 + normal), score(offset), False)
+    yield StudyTable("dates in seconds", dates, score(dates), False)
+    yield StudyTable("offset 10,000", (offset := 1e4 + normal), score(offset), False)
     collinear = normal[:, :1] + 0.05 * rng.normal(size=(rows, 12))
-    yield Table("collinear", collinear, score(collinear), False)
+    yield StudyTable("collinear", collinear, score(collinear), False)
     outliers = normal.copy()
     outliers[rng.integers(0, rows, 5), rng.integers(0, 10, 5)] = 1000.0
     yield labelled("five outliers", outliers)
     yield labelled("0.1 % positives", normal, 0.001)
 
 
-def measure(table: Table, seed: int = 0) -> dict[str, Scored]:
+def measure(table: StudyTable, seed: int = 0) -> dict[str, StudyScores]:
     """Return the scores of all programs on the held-out third of a table, by name."""
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.linear_model import SGDClassifier as StockClassifier
@@ -135,23 +135,23 @@ def measure(table: Table, seed: int = 0) -> dict[str, Scored]:
     return {name: scored(program, table, split) for name, program in programs.items()}
 
 
-def scored(program: Any, table: Table, split: Sequence[Any]) -> Scored:
+def scored(program: Any, table: StudyTable, split: Sequence[Any]) -> StudyScores:
     """Return the scores of a program that is fitted to the first part of a split, on the second part."""
     X, held_out, y, truth = split
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         program.fit(X, y)
         if not table.classes:
-            return Scored(float(program.score(held_out, truth)), warned=bool(told))
+            return StudyScores(float(program.score(held_out, truth)), warned=bool(told))
         chances, answers = program.predict_proba(held_out), program.predict(held_out)
     index = np.searchsorted(program.classes_, truth)
     log_loss = -np.log(np.clip(chances[np.arange(len(truth)), index], 1e-15, 1)).mean()
     rare = len(program.classes_) == 2 and np.mean(truth == program.classes_[1]) < RARE
     recall = float(np.mean(answers[truth == program.classes_[1]] == program.classes_[1])) if rare else None
-    return Scored(float(np.mean(answers == truth)), float(log_loss), recall, bool(told))
+    return StudyScores(float(np.mean(answers == truth)), float(log_loss), recall, bool(told))
 
 
-def verdict(results: Sequence[dict[str, Scored]]) -> str:
+def verdict(results: Sequence[dict[str, StudyScores]]) -> str:
     """Return how many tables are within the goals."""
     lines = []
     for bits, near in NEAR.items():

@@ -211,7 +211,8 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
     except (KeyError, TypeError) as error:
         raise DataError(f"{arguments.resume} lacks data for resuming ({error}): start a new training") from error
     options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
-    options["learning_rate"] = read_model(arguments.resume).estimator.learning_rate  # perhaps auto
+    before = read_model(arguments.resume).estimator
+    options |= {"learning_rate": before.learning_rate, "decay": before.decay}  # perhaps auto
     fill(arguments, {**options, **was})
     _find_data(arguments)
     arguments.out = arguments.out or arguments.resume

@@ -78,6 +78,11 @@ def reordered(X: Any, order: NDArray[np.intp]) -> Any:
     return RowTable(X, X.dtype, order) if isinstance(X, np.ndarray) and X.nbytes > COPIED else X[order]
 
 
+def dense_rows(X: Any) -> NDArray[Any]:
+    """Return an array, or the rows of a RowTable as an array that is filled piece by piece."""
+    return X if isinstance(X, np.ndarray) else np.concatenate([*dense_pieces(X)])
+
+
 def dense_pieces(X: Any) -> Iterator[NDArray[Any]]:
     """Yield the rows of an array or RowTable [rows, n], n at least 1, as arrays of about `PIECE` values; at least one.
 

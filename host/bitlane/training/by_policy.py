@@ -32,7 +32,7 @@ from .learning_rate import automatic_rates
 from .options import TrainingOptions
 from .passes import TrainingRows
 from .result import OnEpoch, TrainingResult, as_one_epoch, joined
-from .ridge import draw_ridges, ridge_that_fits
+from .ridge import class_balances, draw_ridges, ridge_that_fits
 from .train import InitialModel, first_settings, prepare, train_rows, warn_if_saturated
 
 SECTIONS = 20  # of an epoch: a policy chooses before each
@@ -106,7 +106,7 @@ def _rates_and_ridges(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the learning rate of the first epoch and the ridge, by bits; those of 32 bits among them."""
     wanted = {**precisions, FULL_BITS: Precision(FULL_BITS, "full")}
-    ridges = draw_ridges(options, [*wanted.values()], X, targets, first.scaling)
+    ridges = draw_ridges(options, [*wanted.values()], X, first.scaling)
     if isinstance(options.learning_rate, float):
         rates = [options.learning_rate] * len(wanted)
     else:
@@ -203,7 +203,8 @@ class _Epochs:
             last.options, precision=self.precisions[bits], learning_rate=self.rates[bits], epochs=last.epoch + epochs
         )
         settings, ridge = [], self.ridges[bits]
-        fresh = first_settings(options, last.scaling, len(last.settings), ridge)
+        ridges = [ridge * share for share in class_balances(options, self.rows.y)]
+        fresh = first_settings(options, last.scaling, ridges)
         for before, now in zip(last.settings, fresh, strict=True):
             for _ in range(last.epoch):
                 now = now.after_epoch()

@@ -45,7 +45,7 @@ def training_job(
     options = options or TrainingOptions()
     driver = Driver(EmulatorDevice(config, CAPACITY))
     first, rows = prepare(X, np.asarray(y), options, [driver])
-    targets = passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs)
+    targets = passes(first.settings, driver.config.outputs)
     plan = execution_plan(first, len(rows.X), driver, snapshots=False)
     if len(targets) > 1 or plan.launch_epochs < options.epochs:
         raise DataError(f"X and y take several runs of the accelerator: use fewer rows, or one target (y: {y.shape})")

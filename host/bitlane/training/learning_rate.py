@@ -10,6 +10,7 @@ import numpy as np
 
 from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.quantization.ranges import TableRanges
+from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
 from .objective import Objective
@@ -96,7 +97,7 @@ def automatic_rates(
 ) -> list[float]:
     """Return the rate of `with_learning_rate` for each of several precisions and their ridges."""
     some = sample_of(X)
-    values, labels = scaling.values(X[some]), y[some]
+    values, labels = scaling.values(dense_rows(X[some])), y[some]
     curvature = CURVATURE.get(options.objective.loss, 1.0)
     most = min(LARGEST / curvature, LARGEST * options.batch_size)
     targets = []  # mean weight, and the feedback of rows without draws

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.packing import master_weights
+from bitlane.contract.settings import Settings
 from bitlane.contract.state import ModelState
 from bitlane.quantization.scaling import Matrix
 
 from .checkpoint import Checkpoint
-from .objective import ClassWeights
 from .samples import SampleEncoder
 
 
@@ -38,19 +39,19 @@ class TrainingRows:
         return TrainingRows(self.X[some], self.y[some], self.first + rows.start)
 
 
-def passes(class_weight: list[ClassWeights], outputs: int) -> list[NDArray[np.intp]]:
-    """Return which targets share a pass over the data: arrays of 1 to `outputs` targets with the same class weights.
+def passes(settings: Sequence[Settings], outputs: int) -> list[NDArray[np.intp]]:
+    """Return which targets share a pass over the data: arrays of 1 to `outputs` targets with the same registers.
 
     Parameters
     ----------
-    class_weight : list of pairs
-        Class weights of each target.
+    settings : sequence of Settings
+        Registers of each target.
     outputs : int
         Models that the device trains at a time.
     """
-    together: dict[ClassWeights, list[int]] = {}
-    for target, pair in enumerate(class_weight):
-        together.setdefault(pair, []).append(target)
+    together: dict[Settings, list[int]] = {}
+    for target, registers in enumerate(settings):
+        together.setdefault(registers, []).append(target)
     return [
         np.array(alike[start : start + outputs], np.intp)
         for alike in together.values()

@@ -12,7 +12,7 @@ Two causes let weights grow without end in directions in which the data has litt
   times the density of margins at 1. Where the noise is wider than the slope, at few bits, it is less.
 
 Of a rare class most slopes are flat: with the share p of its rows the curvature of log loss is about p (1 - p), so that
-both parts are multiplied by 4 p (1 - p) for losses of margins.
+both parts are multiplied by about 4 p (1 - p) for losses of margins (`class_balances`).
 
 The ridge is the sum of both. It shrinks weights less than the draws disturb them, and 8 bits need none.
 """
@@ -25,6 +25,7 @@ import numpy as np
 
 from bitlane.contract.draws import GROUP_SETS, STRATUM_BITS, DrawSet
 from bitlane.contract.precision import Precision
+from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Matrix, Scaling
 from bitlane.support.user_warnings import warn_user
 
@@ -44,9 +45,7 @@ GROWTH = 1.0  # natural logarithm of the growth of weights above which a trainin
 CORRELATION = np.array([1.0, 1 / 4, -1 / 2, -1 / 2])
 
 
-def draw_ridges(
-    options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
-) -> list[float]:
+def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, scaling: Scaling) -> list[float]:
     """Return the strength of the ridge, 0 or more, in scaled units, for each of several precisions.
 
     It does not depend on the epochs, so that a resumed training has that of one that never stopped.
@@ -58,11 +57,10 @@ def draw_ridges(
     precisions : sequence of Precision
     X : array [rows, n]
         Up to 1,023 rows, at equal distances, are looked at.
-    y : array [rows, targets]
     scaling : Scaling
     """
-    loss, balance = options.objective.loss, _balance(options, y)
-    values = scaling.values(X[:: max(1, len(X) // ROWS)])
+    loss = options.objective.loss
+    values = scaling.values(dense_rows(X[:: max(1, len(X) // ROWS)]))
     ridges = []
     for precision in precisions:
         ridge = 0.0
@@ -74,19 +72,24 @@ def draw_ridges(
             q = repeated_share(options.draws)
             ridge = variance * COVERAGE * CURVATURE[loss] * (q * np.sqrt(2 * disturbed) + q**2 * disturbed / 2)
             ridge += variance * BIAS[loss] / (1 + WIDE * variance)
-        ridges.append(float(balance * ridge))
+        ridges.append(float(ridge))
     return ridges
 
 
-def _balance(options: TrainingOptions, y: Matrix) -> float:
-    """Return 4 p (1 - p) with the share p of the rows of a class, weighted, of the target where it is largest."""
+def class_balances(options: TrainingOptions, y: Matrix) -> list[float]:
+    """Return the share of the ridge that each target of y [rows, targets] takes: 1 for squared errors.
+
+    For losses of margins it is 4 p (1 - p), with the weighted share p of the rows of a class, times the mean weight,
+    as the nearest power of two, so that classes of a like size share a pass over the data.
+    """
     if not options.objective.margins:
-        return 1.0
-    found = 0.0
+        return [1.0] * y.shape[1]
+    found = []
     for target, (below, other) in enumerate(map(options.class_weight_of, range(y.shape[1]))):
         positive = float(np.mean(y[:, target] > 0))
         low, high = below * (1 - positive), other * positive
-        found = max(found, 4 * low * high / max(low + high, 1e-300))
+        share = 4 * low * high / max(low + high, 1e-300)
+        found.append(2.0 ** round(np.log2(share)) if share > 0 else 0.0)
     return found
 
 

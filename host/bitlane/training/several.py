@@ -82,7 +82,7 @@ def train_on_several(
     with clock.during("prepare"):
         first, rows = prepare(X, y, options, drivers, start)
     options = first.options
-    cut = _passes(options, rows.y.shape[1], drivers)
+    cut = passes(first.settings, drivers[0].config.outputs)
     if not isinstance(start, Checkpoint):
         options = replace(options, shards=1 if len(cut) >= len(drivers) else len(drivers))
         first = replace(first, options=options)
@@ -93,11 +93,6 @@ def train_on_several(
     warn_if_saturated(run)
     names = ", ".join(device.name for device in devices)
     return replace(run, device=names, seconds=sum(clock.seconds.values()), phases=clock.seconds)
-
-
-def _passes(options: TrainingOptions, targets: int, drivers: Sequence[Driver]) -> Passes:
-    """The targets of each pass over the data on one device."""
-    return passes([options.class_weight_of(i) for i in range(targets)], drivers[0].config.outputs)
 
 
 def _train_passes(

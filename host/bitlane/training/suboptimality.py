@@ -8,6 +8,7 @@ import numpy as np
 
 from bitlane.contract.formats import LABEL
 from bitlane.contract.packing import weight_values
+from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
 
@@ -24,7 +25,7 @@ LABEL_UNITS = 2.0**LABEL.fraction
 FEW_BITS = 8  # below which more bits may help
 
 
-def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
+def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
     """Return the share of the loss of a constant model that more training would still take off, float64 [targets].
 
     From the trained model, or from 0, steps of Newton's method minimise the objective of some rows. Where these are
@@ -35,7 +36,7 @@ def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
 
     Parameters
     ----------
-    run : TrainingResult
+    result : TrainingResult
     X : array [rows, n]
         Up to 2,047 rows, of few columns up to 16,383, at equal distances, are looked at.
     y : array [rows, targets]
@@ -45,13 +46,13 @@ def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
     float64 array [targets] or None
         None for hinge loss, an l1 penalty and bounds.
     """
-    last = run.checkpoint()
+    last = result.checkpoint()
     objective, scaling = last.options.objective, last.scaling
     if objective.loss == "hinge" or objective.penalty == "l1" or objective.bounds is not None:
         return None
     half = min(MOST_ROWS, max(LEAST_ROWS, VALUES // scaling.stored_features))
     some = slice(None, None, max(1, len(X) // (2 * half)))
-    values, labels = scaling.values(X[some]), np.asarray(y)[some].reshape(-1, len(last.master))
+    values, labels = scaling.values(dense_rows(X[some])), np.asarray(y)[some].reshape(-1, len(last.master))
     targets = labels if objective.margins else scaling.labels(labels) / LABEL_UNITS
     weights = np.ldexp(weight_values(last.master), scaling.weight_exponent)
     penalty = np.full(values.shape[1], objective.strength)
@@ -73,11 +74,11 @@ def suboptimality(run: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
     return np.array(found)
 
 
-def warn_if_suboptimal(run: TrainingResult) -> None:
+def warn_if_suboptimal(result: TrainingResult) -> None:
     """Warn of a training of at least 20 epochs that leaves much of the loss of a constant model."""
-    if run.suboptimality is None:
+    if result.suboptimality is None:
         return
-    share, last = float(run.suboptimality.max()), run.checkpoint()
+    share, last = float(result.suboptimality.max()), result.checkpoint()
     if share < TOLD[last.options.objective.loss] or last.epoch < DECAY_EPOCHS:
         return
     few = last.options.precision.bits < FEW_BITS

@@ -52,8 +52,8 @@ def warn_of_far_labels(targets: NDArray[Any], labels: Ranges) -> None:
     rows = len(targets)
     some = np.sort(np.asarray(targets[:: max(1, rows // LOOKED_AT)], np.float64), axis=0)
     low, high = some[len(some) // TAIL], some[-1 - len(some) // TAIL]
-    spread = np.clip(some, low, high).std(axis=0)
     with np.errstate(over="ignore"):
+        spread = np.clip(some, low, high).std(axis=0)
         reach = np.maximum(labels.high - high, low - labels.low)
     if (len(some) >= LEAST_ROWS) and ((spread > 0) & (reach > max(FAR, rows / 10) * spread)).any():
         warn_user(

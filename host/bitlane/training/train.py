@@ -38,7 +38,7 @@ from .options import AUTO, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
-from .ridge import draw_ridges, ridge_that_fits, warn_without_ridge
+from .ridge import class_balances, draw_ridges, ridge_that_fits, warn_without_ridge
 from .table_scaling import scaling_of, warn_of_clipped, warn_of_far_labels
 from .weight_range import LARGEST_WEIGHT, with_weight_range
 
@@ -191,7 +191,7 @@ def train_rows(
         "training on %s: %d rows, %d stored features, epochs %d to %d",
         *(name, plan.geometry.rows, plan.geometry.features, plan.first_epoch, options.epochs),
     )
-    for chosen in passes([options.class_weight_of(i) for i in range(rows.y.shape[1])], driver.config.outputs):
+    for chosen in passes(checkpoint.settings, driver.config.outputs):
         _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock)
     return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
@@ -259,22 +259,23 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     if not options.objective.margins:
         warn_of_far_labels(targets, ranges.labels)
     automatic = options.learning_rate == AUTO
-    (wanted,) = draw_ridges(options, [options.precision], X, targets, scaling)
+    (wanted,) = draw_ridges(options, [options.precision], X, scaling)
     options = with_learning_rate(options, X, targets, scaling, wanted)
     weights = _initial_weights(scaling, initial)
     options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))
     warn_without_ridge(options, wanted, len(X))
     ridge = ridge_that_fits(options, wanted)
-    settings = first_settings(options, scaling, targets.shape[1], ridge)
+    settings = first_settings(options, scaling, [ridge * share for share in class_balances(options, targets)])
     master = master_weights(np.ldexp(weights, -scaling.weight_exponent))
     return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets), ridge=ridge)
 
 
-def first_settings(options: TrainingOptions, scaling: Scaling, targets: int, ridge: float) -> tuple[Settings, ...]:
-    """Return the registers of each target at the start of a training with this ridge, whose rate is a number."""
-    objective = options.objective.with_ridge(ridge)
-    pairs = [options.class_weight_of(i) for i in range(targets)]
-    return tuple(_settings(options, objective, pair, scaling) for pair in pairs)
+def first_settings(options: TrainingOptions, scaling: Scaling, ridges: Sequence[float]) -> tuple[Settings, ...]:
+    """Return the registers of each target, with its ridge, at the start of a training whose rate is a number."""
+    return tuple(
+        _settings(options, options.objective.with_ridge(ridge), options.class_weight_of(i), scaling)
+        for i, ridge in enumerate(ridges)
+    )
 
 
 def _settings(options: TrainingOptions, objective: Objective, class_weight: ClassWeights, scaling: Scaling) -> Settings:

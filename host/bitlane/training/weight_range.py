@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bitlane.contract.formats import LABEL, WEIGHT_EXPONENT
+from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
 
 from .learning_rate import sample_of
@@ -44,15 +45,15 @@ def with_weight_range(
         The largest scaled weight that the training begins with.
     """
     some = sample_of(X)
-    values, labels = scaling.values(X[some]), scaling.labels(y[some]) / LABEL_UNITS
+    values, labels = scaling.values(dense_rows(X[some])), scaling.labels(y[some]) / LABEL_UNITS
     if not options.random_rounding:
-        exponent = _exponent(max(initial, _reach(options, values, labels, len(X))))
+        exponent = _exponent(max(initial, _reach(options, values, len(X))))
         return options, replace(scaling, weight_exponent=max(0, exponent))
     weights = least_squares(values, labels)
     noise = float(np.mean(np.square(labels - values @ weights), axis=0).min())
     largest = max(initial, np.abs(weights).max() * ROOM)
     if options.objective.margins:  # of sure predictions, which least squares do not make
-        largest = max(largest, _reach(options, values, labels, len(X)))
+        largest = max(largest, _reach(options, values, len(X)))
     exponent = _exponent(largest) if options.model_bits is not None else 0
     rate = float(options.learning_rate)
     exponent = max(exponent, math.ceil(math.log2(rate / options.batch_size)), WEIGHT_EXPONENT.minimum)
@@ -78,23 +79,22 @@ def least_squares(values: Floats, labels: Floats) -> Floats:
     return weights
 
 
-def _reach(options: TrainingOptions, values: Floats, labels: Floats, rows: int) -> float:
-    """Return how far a weight may go in a training, in scaled units.
+def _reach(options: TrainingOptions, values: Floats, rows: int) -> float:
+    """Return how far a weight may go in a training, in scaled units, whatever the labels are.
 
-    A weight that alone explains the labels is s / v, where v is the root mean square of its column and s that of the
-    labels, or the largest margin. Steps whose sum is t, however many epochs there are, take it to at most t g v, along
-    slopes whose root mean square is g. The lesser of both is how far it goes; the column with the largest one decides.
-    Bounds hold all of them.
+    A weight that alone explains labels of 1, or makes the largest margin m, is 1 / v, or m / v, where v is the root
+    mean square of its column. Steps whose sum is t, however many epochs there are, take it to at most t v, as slopes
+    are at most about 1. The lesser of both is how far it goes; the column with the largest one decides. Bounds hold
+    all of them.
     """
     if options.objective.bounds is not None:
         return 0.0
     column = np.sqrt(np.mean(np.square(values), axis=0))
-    slope = 1.0 if options.objective.margins else float(np.sqrt(np.mean(np.square(labels), axis=0)).max(initial=0.0))
-    largest = LARGEST_MARGIN if options.objective.margins else slope
+    column = column[column > 0]
+    largest = LARGEST_MARGIN if options.objective.margins else 1.0
     epochs = math.inf if options.decay == 1 else 1 / (1 - options.decay)
     steps = float(options.learning_rate) * epochs * math.ceil(rows / options.batch_size)
-    column = column[column > 0]
-    return float(np.minimum(largest / column, steps * slope * column).max(initial=0.0))
+    return float(np.minimum(largest / column, steps * column).max(initial=0.0))
 
 
 def _exponent(largest: float) -> int:

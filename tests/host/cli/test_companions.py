@@ -33,7 +33,7 @@ OPTIONS = {
     "--staleness": ["1"],
     "--model-bits": ["6"],
     "--gradient-bits": ["4"],
-    "--loss": ["log_loss"],
+    "--loss": ["hinge"],
     "--class-weight": ["balanced"],
     "--average-every": ["2"],
     "--test-fraction": ["0.2"],

@@ -17,7 +17,7 @@ pytest.importorskip("pandas")
 TRAIN = ["train", "wine", "--device", "emulator", "--epochs", "1", "--levels", "optimal"]
 LINES = (
     "bitlane: computing exact levels of 13 features from 178 rows",
-    "bitlane: training on emulator: 178 rows, 13 stored features, epochs 0 to 1",
+    "bitlane: training on emulator: 178 rows, 14 stored features, epochs 0 to 1",
     "bitlane: finished a launch: 1 epochs of 178 rows",
 )
 

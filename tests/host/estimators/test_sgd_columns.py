@@ -136,7 +136,7 @@ def test_a_stream_warns_in_the_same_words(seed):
             X[3, 1] = 1e5
             model.partial_fit(X, X.sum(axis=1))
     said = [str(each.message) for each in caught if "outliers" in str(each.message)]
-    assert len(said) == 4 and len(set(said)) == 1
+    assert len(said) == 1
 
 
 def test_shares_are_kept_in_checkpoints_and_old_pickles_have_none(seed, tmp_path):

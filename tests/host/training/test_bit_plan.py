@@ -107,7 +107,7 @@ def test_the_plan_does_not_depend_on_the_seed():
     ("model", "says"),
     [
         (SGDClassifier("adaptive", loss="hinge"), "needs loss='squared_error', not 'hinge'"),
-        (SGDClassifier("adaptive", class_weight="balanced"), "class_weight"),
+        (SGDClassifier("adaptive", loss="squared_error", class_weight="balanced"), "class_weight"),
         (SGDRegressor(BitPlan((2, 3))), "even numbers"),
     ],
 )

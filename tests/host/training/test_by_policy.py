@@ -132,7 +132,7 @@ def test_bits_that_change_within_an_epoch(seed, loss):
     run = estimator(Listed(tuple(bits)), **options).fit(X, y).run_
     scaling = run.scaling
     asked = run.checkpoint().options
-    (settings,) = first_settings(asked, scaling, 1, 0.0)
+    (settings,) = first_settings(asked, scaling, [0.0])
     shape = Geometry(scaling.stored_features, len(X), 1, True, options["batch_size"])
     (book,) = textbooks(shape, settings, np.full((1, scaling.stored_features), MASTER_OFFSET, np.int32))
     labels, losses, chosen = scaling.labels(y[:, None])[:, 0], [], iter(bits)

@@ -19,8 +19,9 @@ from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.training.checkpoint import Checkpoint
+from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
-from bitlane.training.ridge import draw_ridges, repeated_share
+from bitlane.training.ridge import class_balances, draw_ridges, repeated_share
 
 
 def collinear(rng: np.random.Generator, rows: int, n: int) -> np.ndarray[Any, Any]:
@@ -82,10 +83,10 @@ def test_the_mean_gram_matrix_with_the_ridge_is_definite(seed: int, bits: int, d
         first, second = (low + (codes >> bit & 1) * 2.0 ** (1 - precision.base_bits) for bit in (1, 0))
         mean += (first.T @ second + second.T @ first) / 2 / rows / draws
     options = training_options(precision, draws=draws)
-    (ridge,) = draw_ridges(options, [precision], X, X[:, :1], scaling)
+    (ridge,) = draw_ridges(options, [precision], X, scaling)
     least = float(np.linalg.eigvalsh(mean)[0])
     assert least + ridge > 0
-    (stronger,) = draw_ridges(training_options(precision, draws="once"), [precision], X, X[:, :1], scaling)
+    (stronger,) = draw_ridges(training_options(precision, draws="once"), [precision], X, scaling)
     assert stronger >= ridge
 
 
@@ -161,7 +162,7 @@ def test_columns_without_draws_do_not_count(seed: int) -> None:
     signs = np.where(rng.random((400, 30)) < 0.5, -1.0, 1.0)
     signs[:200] = -signs[200:]  # centred: both values are ends of the range
     few, many = (
-        draw_ridges(TrainingOptions(precision), [precision], table, X[:, :1], fit_scaling(table, X[:, :1]))[0]
+        draw_ridges(TrainingOptions(precision), [precision], table, fit_scaling(table, X[:, :1]))[0]
         for table in (X, np.hstack([X, signs]))
     )
     assert many == pytest.approx(few)
@@ -176,3 +177,17 @@ def test_more_epochs_do_not_harm_collinear_columns(seed: int, decay: float) -> N
     options: dict[str, Any] = {"precision": Precision(4), "device": EmulatorDevice(), "seed": seed, "decay": decay}
     run = trained(X, y, epochs={0.8: 20, 0.955: 100, 0.985: 300}[decay], **options)
     assert np.var(y - X @ run.coef) < 0.008 * np.var(y)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.5, 4.0)])
+def test_a_rare_class_takes_less_of_the_ridge(seed: int, weights: tuple[float, float]) -> None:
+    """The share is the curvature of log loss at the best constant score over that at 0, to a factor of 1.5."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random((4_000, 3)) < [0.5, 0.1, 0.01], 1.0, -1.0)
+    options = TrainingOptions(objective=Objective("log_loss"), class_weight=(weights,))
+    for share, column in zip(class_balances(options, y), y.T, strict=True):
+        rows = np.where(column < 0, *weights)
+        chance = rows[column > 0].sum() / rows.sum()
+        assert share == pytest.approx(4 * chance * (1 - chance) * rows.mean(), rel=0.5)
+        assert np.log2(share) % 1 == 0
+    assert class_balances(TrainingOptions(), y) == [1.0] * 3

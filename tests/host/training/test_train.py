@@ -7,6 +7,7 @@ from tests.helpers.training_tables import FULL, scaled, signs, table
 from tests.helpers.trainings import trained
 
 from bitlane.contract.precision import Precision
+from bitlane.contract.settings import Settings
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.training.passes import passes
 
@@ -223,8 +224,8 @@ def test_each_target_equals_a_training_of_its_own(seed, loss, outputs, passes):
     assert run.cycles > run.bound.layout > run.bound.raw
 
 
-def test_targets_with_equal_class_weights_share_a_pass():
-    found = passes([(1.0, 1.0), (1.0, 2.0), (1.0, 1.0), (1.0, 1.0)], 2)
+def test_targets_with_equal_registers_share_a_pass():
+    found = passes([Settings(step, step) for step in (1, 2, 1, 1)], 2)
     assert [targets.tolist() for targets in found] == [[0, 2], [3], [1]]
 
 
