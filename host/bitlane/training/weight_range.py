@@ -18,6 +18,8 @@ LARGEST_WEIGHT = math.ldexp(WEIGHT_LIMIT, WEIGHT_EXPONENT.maximum)
 LARGEST_MARGIN = 32.0  # of one column: sums of columns cancel, and the slopes of log loss and hinge end at 8
 LABEL_UNITS = 2.0**LABEL.fraction
 ITERATIONS = 30  # of conjugate gradients
+LEAST_RATE = 2.0**-40  # a rate of 0 or less is refused later
+LOWEST = 64.0  # part of the automatic rate, where labels leave no noise
 ROOM = 2.0  # a rounded model has this range over its largest weight
 
 
@@ -56,9 +58,9 @@ def with_weight_range(
         largest = max(largest, _reach(options, values, len(X)))
     exponent = _exponent(largest) if options.model_bits is not None else 0
     rate = float(options.learning_rate)
-    exponent = max(exponent, math.ceil(math.log2(rate / options.batch_size)), WEIGHT_EXPONENT.minimum)
+    exponent = max(exponent, math.ceil(math.log2(max(rate, LEAST_RATE) / options.batch_size)), WEIGHT_EXPONENT.minimum)
     if automatic:
-        rate /= 1 + _rounding_noise(options, values, exponent) / max(noise, 1e-300)
+        rate /= min(1 + _rounding_noise(options, values, exponent) / max(noise, 1e-300), LOWEST)
     return replace(options, learning_rate=rate), replace(scaling, weight_exponent=exponent)
 
 

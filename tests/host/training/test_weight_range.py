@@ -10,6 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from bitlane import SGDClassifier, SGDRegressor
+from bitlane.errors import DataError
 from bitlane.quantization.scaling import fit_scaling
 from bitlane.training.weight_range import least_squares
 
@@ -112,3 +113,19 @@ def test_the_scaling_keeps_the_exponent_both_ways(seed: int) -> None:
     coef, intercept = rng.normal(size=(2, 4)), scaling.label_center - rng.normal(size=(2, 4)) @ scaling.center
     np.testing.assert_allclose(8 * larger.weights(coef, intercept), scaling.weights(coef, intercept))
     np.testing.assert_allclose(larger.coefficients(larger.weights(coef, intercept))[0], coef)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0])
+def test_a_rate_that_is_not_positive_is_refused(rate: float) -> None:
+    X = np.arange(20.0).reshape(10, 2)
+    for others in ({}, {"model_bits": 8, "gradient_bits": 8}):
+        with pytest.raises(DataError, match=r"learning_rate / batch_size is .*: it must be above 0"):
+            SGDRegressor(learning_rate=rate, batch_size=2, device="emulator", **others).fit(X, X[:, 0])
+
+
+def test_labels_without_noise_leave_a_rate_for_a_rounded_model(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (3_000, 5))
+    y = X @ rng.normal(size=5)
+    options: dict[str, Any] = {"bits": 8, "model_bits": 6, "gradient_bits": 6, "device": "cpu", "random_state": 0}
+    assert SGDRegressor(epochs=60, **options).fit(X, y).score(X, y) > 0.98
