@@ -16,7 +16,7 @@ from .options import DECAY_EPOCHS
 from .result import TrainingResult
 
 LEAST_ROWS, MOST_ROWS = 512, 4096  # of each half
-VALUES = 1 << 19  # of each half, between these numbers of rows
+VALUES = 1 << 17  # of each half, between these numbers of rows
 STEPS = 3  # of Newton's method
 ENOUGH = 20  # rows a weight that need no halves
 ITERATIONS = 20  # of conjugate gradients for a step
