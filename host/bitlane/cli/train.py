@@ -147,7 +147,8 @@ def _run(arguments: argparse.Namespace) -> None:
     table, task = load_source(arguments)
     if arguments.test_fraction is not None:
         table = _held_out(arguments, table, task)
-    arguments.loss = arguments.loss or ("squared_error" if task == "regression" else "log_loss")
+    squares = task == "regression" or arguments.bits == "adaptive"  # whose plans are for squared errors
+    arguments.loss = arguments.loss or ("squared_error" if squares else "log_loss")
     model_type = SGDRegressor if task == "regression" else SGDClassifier
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
