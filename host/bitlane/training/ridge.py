@@ -80,7 +80,7 @@ def class_balances(options: TrainingOptions, y: Matrix) -> list[float]:
     """Return the share of the ridge that each target of y [rows, targets] takes: 1 for squared errors.
 
     For losses of margins it is 4 p (1 - p), with the weighted share p of the rows of a class, times the mean weight,
-    as the nearest power of two, so that classes of a like size share a pass over the data.
+    as the next power of two, so that classes of a like size share a pass over the data.
     """
     if not options.objective.margins:
         return [1.0] * y.shape[1]
@@ -89,7 +89,7 @@ def class_balances(options: TrainingOptions, y: Matrix) -> list[float]:
         positive = float(np.mean(y[:, target] > 0))
         low, high = below * (1 - positive), other * positive
         share = 4 * low * high / max(low + high, 1e-300)
-        found.append(2.0 ** round(np.log2(share)) if share > 0 else 0.0)
+        found.append(2.0 ** np.ceil(np.log2(share)) if share > 0 else 0.0)
     return found
 
 
