@@ -48,15 +48,16 @@ def with_weight_range(
     """
     some = sample_of(X)
     values, labels = scaling.values(dense_rows(X[some])), scaling.labels(y[some]) / LABEL_UNITS
+    reach = max(initial, _reach(options, values, len(X)))
     if not options.random_rounding:
-        exponent = _exponent(max(initial, _reach(options, values, len(X))))
-        return options, replace(scaling, weight_exponent=max(0, exponent))
+        return options, replace(scaling, weight_exponent=max(0, _exponent(reach)))
     weights = least_squares(values, labels)
     noise = float(np.mean(np.square(labels - values @ weights), axis=0).min())
-    largest = max(initial, np.abs(weights).max() * ROOM)
-    if options.objective.margins:  # of sure predictions, which least squares do not make
-        largest = max(largest, _reach(options, values, len(X)))
-    exponent = _exponent(largest) if options.model_bits is not None else 0
+    if options.model_bits is None:
+        exponent = max(0, _exponent(reach))
+    else:  # the reach is of sure predictions too, which least squares do not make
+        largest = reach if options.objective.margins else initial
+        exponent = _exponent(max(largest, np.abs(weights).max() * ROOM))
     rate = float(options.learning_rate)
     exponent = max(exponent, math.ceil(math.log2(max(rate, LEAST_RATE) / options.batch_size)), WEIGHT_EXPONENT.minimum)
     if automatic:

@@ -129,3 +129,14 @@ def test_labels_without_noise_leave_a_rate_for_a_rounded_model(seed: int) -> Non
     y = X @ rng.normal(size=5)
     options: dict[str, Any] = {"bits": 8, "model_bits": 6, "gradient_bits": 6, "device": "cpu", "random_state": 0}
     assert SGDRegressor(epochs=60, **options).fit(X, y).score(X, y) > 0.98
+
+
+def test_a_rounded_gradient_alone_does_not_narrow_the_range(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = spread_columns(rng, 1_000)
+    y = (X @ (1 / X.std(axis=0)) > 0).astype(int)
+    plain, rounded = (
+        SGDClassifier(bits=8, gradient_bits=bits, epochs=2, learning_rate=2.0, device="cpu", random_state=0).fit(X, y)
+        for bits in (None, 12)
+    )
+    assert rounded.run_.scaling.weight_exponent >= plain.run_.scaling.weight_exponent > 0
