@@ -12,6 +12,7 @@ from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
 
+from .conjugate_gradients import conjugate_gradients
 from .options import DECAY_EPOCHS
 from .result import TrainingResult
 
@@ -127,7 +128,7 @@ class _Rows:
             else:
                 slope, curvature = score - self.target, np.ones(len(score))
             gradient = self.values.T @ (self.rows * slope) / len(score) + penalty * weights
-            step = self._solved(self.rows * curvature, penalty, gradient)
+            step = conjugate_gradients(self.values, self.rows * curvature, penalty, gradient, ITERATIONS)
             size = 1.0
             while size > 0.01 and not self.objective(weights - size * step, penalty) < now:
                 size /= 2
@@ -136,19 +137,3 @@ class _Rows:
             weights = weights - size * step
             now = self.objective(weights, penalty)
         return weights
-
-    def _solved(self, curvature: Floats, penalty: Floats, gradient: Floats) -> Floats:
-        """Return conjugate gradients' solution of ``(V' C V / r + P) x = gradient``."""
-        solution, residual = np.zeros_like(gradient), gradient.copy()
-        direction, energy = residual.copy(), float(residual @ residual)
-        least = 1e-14 * energy
-        for _ in range(min(ITERATIONS, len(gradient))):
-            image = self.values.T @ (curvature * (self.values @ direction)) / len(curvature) + penalty * direction
-            bend = float(direction @ image)
-            if energy <= least or bend <= 0:
-                break
-            solution += energy / bend * direction
-            residual -= energy / bend * image
-            energy, before = float(residual @ residual), energy
-            direction = residual + energy / before * direction
-        return solution

@@ -11,6 +11,7 @@ from bitlane.contract.formats import LABEL, WEIGHT_EXPONENT
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
 
+from .conjugate_gradients import conjugate_gradients
 from .learning_rate import sample_of
 from .options import TrainingOptions
 
@@ -67,19 +68,9 @@ def with_weight_range(
 
 def least_squares(values: Floats, labels: Floats) -> Floats:
     """Return the weights [s, targets] of least squares after `ITERATIONS` conjugate gradients from 0."""
-    weights = np.zeros((values.shape[1], labels.shape[1]))
-    residual = values.T @ labels
-    direction, energy = residual.copy(), np.square(residual).sum(axis=0)
-    least = energy * 1e-12
-    for _ in range(min(ITERATIONS, values.shape[1])):
-        image = values.T @ (values @ direction)
-        curvature = (direction * image).sum(axis=0)
-        step = np.where((curvature > 0) & (energy > least), energy / np.where(curvature > 0, curvature, 1.0), 0.0)
-        weights += step * direction
-        residual -= step * image
-        energy, before = np.square(residual).sum(axis=0), energy
-        direction = residual + energy / np.where(before > 0, before, 1.0) * direction
-    return weights
+    ones, free = np.ones(len(values)), np.zeros(values.shape[1])
+    gradients = values.T @ labels / len(values)
+    return np.column_stack([conjugate_gradients(values, ones, free, each, ITERATIONS) for each in gradients.T])
 
 
 def _reach(options: TrainingOptions, values: Floats, rows: int) -> float:
