@@ -1,4 +1,4 @@
-"""Open devices of which there is one: hardware, or a simulator in a library."""
+"""Open devices that clones share and pickles refuse: hardware, and simulators in a library."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def present_labels(y: ArrayLike | None, name: str = "y") -> NDArray[Any]:
     Raises
     ------
     DataError
-        There are none, or some are missing, infinite, or have a fraction.
+        There are no labels, or some are missing, infinite or fractional.
     """
     labels = as_array(required(y), name)
     if labels.dtype.kind == "f":
