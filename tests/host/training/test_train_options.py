@@ -84,15 +84,38 @@ def test_stored_samples_decode_to_their_levels(seed, bits, levels):
     assert (np.abs(((first + second) / 2 - exact).mean(axis=0)) <= 6 * spread / np.sqrt(2000)).all()
 
 
+def stored(device):
+    """A list of every array that the host writes to the device's memory, in order."""
+    written = []
+
+    def keep(buffer, flush=device.flush):
+        written.append(np.array(buffer.array))
+        flush(buffer)
+
+    device.flush = keep
+    return written
+
+
 def test_uniform_levels_in_a_codebook_match_digit_lanes(seed):
-    """Samples and draws are equal; the weights differ because the lanes round differently."""
+    """Samples and draws are equal; the weights differ because the lanes round differently.
+
+    A value within a rounding of float32 of its draw's threshold may fall to either side: one draw in about 20 tables.
+    """
     X, y = table(seed, n=40)
     options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
-    digits = trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
-    tables = trained(X, y, precision=Precision(4, codebook=True), device=emulator(level_slots=64), **options)
+    devices = EmulatorDevice(), emulator(level_slots=64)
+    memories = [stored(device) for device in devices]
+    digits = trained(X, y, precision=Precision(4), device=devices[0], **options)
+    tables = trained(X, y, precision=Precision(4, codebook=True), device=devices[1], **options)
     assert digits.levels is None and tables.levels is not None
-    assert tables.loss == pytest.approx(digits.loss, rel=1e-4)
-    assert tables.weights == pytest.approx(digits.weights, abs=1e-4)
+    samples = [
+        [words for words in memory if len(words) > len(X)] for memory in memories
+    ]  # digits and draws: all else is smaller
+    assert [len(words) for words in samples[0]] == [len(words) for words in samples[1]] and samples[0]
+    other = sum(np.unpackbits((a ^ b).view(np.uint8)).sum() for a, b in zip(*samples, strict=True))
+    assert other <= 4
+    assert tables.loss == pytest.approx(digits.loss, rel=1e-5 + 1e-3 * other)
+    assert tables.weights == pytest.approx(digits.weights, abs=1e-5 + 5e-4 * other)
     assert tables.bytes_read - digits.bytes_read == 5 * 64 * 4  # the tables, once
 
 
