@@ -69,7 +69,7 @@ def write_cut(folder: Store, shard: int, cut: Cut) -> list[StoredFile]:
     if cut.dense:
         buffer = io.BytesIO()
         np.savez(buffer, **dict[str, Any](cut.dense))
-        files.append(folder.write(dense_name(shard), [buffer.getbuffer()]))
+        files.append(folder.write(dense_name(shard), [memoryview(buffer.getvalue())]))
     return files
 
 
