@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 import sklearn.linear_model
 import sklearn.utils._testing  # before the marks are replaced
@@ -18,7 +19,7 @@ TESTS = "sklearn.linear_model.tests.test_sgd"
 
 
 class Absent(NotImplementedError):
-    """A parameter of scikit-learn that bitlane has not."""
+    """A class of scikit-learn that bitlane has not."""
 
 
 class _Adapter:
@@ -26,19 +27,11 @@ class _Adapter:
 
     bits, sampling, levels, draws, batch_size, device = 32, "full", "uniform", 8, 1, "cpu"
     bounds, staleness, model_bits, gradient_bits, average_every, on_device_failure = None, 0, None, None, 1, "raise"
+    early_stopping: Any
     max_iter: int
     eta0: float
     learning_rate: Any
-    _own = (
-        "tol",
-        "l1_ratio",
-        "epsilon",
-        "power_t",
-        "early_stopping",
-        "validation_fraction",
-        "n_iter_no_change",
-        "average",
-    )
+    tol: Any
 
     @property
     def epochs(self) -> int:
@@ -48,13 +41,6 @@ class _Adapter:
     def decay(self) -> float:
         return 1.0 if self.learning_rate == "constant" else 0.9
 
-    def _check_absent(self, sample_weight: Any) -> None:
-        for name, given in (("average", self.average), ("early_stopping", self.early_stopping)):
-            if given:
-                raise Absent(name)
-        if sample_weight is not None:
-            raise Absent("sample_weight")
-
     def _options(self, *arguments: Any) -> Any:
         """Options of bitlane, whose learning rate is a number or "auto"."""
         asked, self.learning_rate = self.learning_rate, self.eta0 if self.learning_rate == "constant" else "auto"
@@ -63,9 +49,20 @@ class _Adapter:
         finally:
             self.learning_rate = asked
 
+    def _stopping(self, *arguments: Any) -> Any:
+        """What ends a fit, with scikit-learn's meaning of None beside early stopping: no plateau."""
+        asked = self.tol
+        self.tol = None if asked in (None, -np.inf) else asked
+        if self.early_stopping and self.tol is None:
+            self.tol = -1e300
+        try:
+            return super()._stopping(*arguments)  # type: ignore[misc]
+        finally:
+            self.tol = asked
+
     def fit(self, X: Any, y: Any, coef_init: Any = None, intercept_init: Any = None, sample_weight: Any = None) -> Any:
-        self._check_absent(sample_weight)
-        return super().fit(X, y, coef_init=coef_init, intercept_init=intercept_init)  # type: ignore[misc]
+        given = {"coef_init": coef_init, "intercept_init": intercept_init, "sample_weight": sample_weight}
+        return super().fit(X, y, **given)  # type: ignore[misc]
 
 
 def _parameters_of(name: str) -> Any:
@@ -86,19 +83,11 @@ class SGDRegressor(_Adapter, bitlane.SGDRegressor):
 
     __init__ = _parameters_of("SGDRegressor")
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        self._check_absent(sample_weight)
-        return super().partial_fit(X, y)
-
 
 class SGDClassifier(_Adapter, bitlane.SGDClassifier):
     """bitlane's classifier with scikit-learn's parameters."""
 
     __init__ = _parameters_of("SGDClassifier")
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        self._check_absent(sample_weight)
-        return super().partial_fit(X, y, classes=classes)
 
 
 class SGDOneClassSVM:

@@ -52,6 +52,8 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "alpha": 0.0,
     "bounds": None,
     "clip": "auto",
+    "tol": None,
+    "early_stopping": False,
     "class_weight": None,
     "test_fraction": None,
     "average_every": 1,
@@ -60,7 +62,7 @@ TRAIN_DEFAULTS: dict[str, Any] = {
 # Arguments that are parameters of the estimators under the same name.
 ESTIMATOR_PARAMETERS = (
     *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
-    *("clip", "staleness", "model_bits", "gradient_bits", "average_every"),
+    *("tol", "early_stopping", "clip", "staleness", "model_bits", "gradient_bits", "average_every"),
 )
 # Besides these, a resumed training may not change what follows.
 SOURCE = (*SOURCE_DEFAULTS, "test_fraction")
@@ -106,6 +108,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=clip,
         metavar="{auto,none}",
         help="whether outliers of the columns are clipped (default: auto)",
+    )
+    add(
+        "--tol",
+        type=float,
+        metavar="LOSS",
+        help="end at a plateau: 5 epochs that improve the loss by less than this; regressions: in units of the "
+        "variance of the target (default: all epochs run)",
+    )
+    add(
+        "--early-stopping",
+        action="store_true",
+        help="end at a plateau of the score of a tenth of the rows, which are not trained on (default: no)",
     )
     add("--class-weight", choices=["balanced"], help="give rare classes larger weights (default: equal weights)")
     add(
@@ -213,6 +227,10 @@ def _resumed(arguments: argparse.Namespace) -> tuple[Checkpoint, Record]:
         raise DataError(f"{arguments.resume} lacks data for resuming ({error}): start a new training") from error
     options = {name: value for name, value in checkpoint.options.as_dict().items() if name != "epochs"}
     before = read_model(arguments.resume).estimator
+    for name in ("tol", "early_stopping"):
+        if getattr(before, name) not in (None, False):
+            option = name.replace("_", "-")
+            raise DataError(f"{arguments.resume}: a training with --{option} cannot be resumed: start a new one")
     options |= {"learning_rate": before.learning_rate, "decay": before.decay}  # perhaps auto
     fill(arguments, {**options, **was})
     _find_data(arguments)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,11 +19,12 @@ from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
 from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.ranges import TableRanges
+from bitlane.quantization.row_table import reordered
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.column_names import check_names, column_names
 from bitlane.support.optional import require_extra
 from bitlane.support.pickling import VersionedPickle
-from bitlane.support.rng import as_seed
+from bitlane.support.rng import as_seed, generator
 from bitlane.support.scalars import as_boolean, as_integer, as_number, as_python, is_integer
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.support.user_warnings import warn_user, warning_once
@@ -34,11 +36,14 @@ from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, TrainingOptions, derived_decay
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
+from bitlane.training.stopping import Plateau, Stopping
 from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
-from .validation import as_coefficients, clipped_batch, finite_model, seed_of_call
+from .fit_rows import COPIES, FitRows, HeldOut
+from .row_copies import absolute_copies
+from .validation import as_coefficients, clipped_batch, finite_model, row_weights, seed_of_call
 
 Same = TypeVar("Same", bound="LinearSGD")
 
@@ -58,6 +63,11 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     batch_size: int = 16
     learning_rate: float | str = AUTO
     decay: float | str = AUTO
+    tol: float | None = None
+    n_iter_no_change: int = 5
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    average: bool | int = False
     loss: str = "squared_error"
     penalty: str | None = None
     alpha: float = 0.0
@@ -76,6 +86,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     verbose: int = 0
 
     _losses: ClassVar[tuple[str, ...]] = ()
+    _classes: ClassVar[bool] = False  # whether the targets are classes
 
     # Set by fit and partial_fit.
     coef_: Any = field(init=False)  # float64, or a CSR matrix of scipy after sparsify
@@ -83,6 +94,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     n_iter_: int = field(init=False)
     t_: float = field(init=False)
     loss_curve_: list[float] = field(init=False)
+    validation_scores_: list[float] = field(init=False)
     run_: TrainingResult = field(init=False)
     _ranges: TableRanges = field(init=False)  # of all rows since fit, or since the first partial_fit
     _calls: int = field(init=False)  # of fit and partial_fit since then
@@ -101,9 +113,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         coef_init: ArrayLike | None,
         intercept_init: ArrayLike | None,
         resume: Checkpoint | None,
-        ranges: TableRanges,
+        shape: tuple[int, int],
     ) -> InitialModel | Checkpoint:
-        """Return the initial model or checkpoint of a fit to data with these ranges."""
+        """Return the initial model or checkpoint of a fit with coefficients of this shape, [targets, n]."""
         warm_start = as_boolean("warm_start", self.warm_start)
         if resume is not None:
             if not isinstance(resume, Checkpoint):
@@ -114,11 +126,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if warm_start and self.__sklearn_is_fitted__():
             coef_init = self._dense() if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
-        targets, n = len(ranges.labels.low), len(ranges.features.low)
         return InitialModel(
-            as_coefficients("coef_init", coef_init, (targets, n)),
-            as_coefficients("intercept_init", intercept_init, (targets,)),
-            ranges,
+            as_coefficients("coef_init", coef_init, shape),
+            as_coefficients("intercept_init", intercept_init, shape[:1]),
         )
 
     def _train(
@@ -129,44 +139,55 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         start: InitialModel | Checkpoint,
         on_epoch: OnEpoch | None,
         snapshots: bool,
+        stopping: Stopping | None = None,
     ) -> TrainingResult:
-        """Train all targets, float64 [rows, targets]."""
+        """Train all targets, float64 [rows, targets]; with `stopping`, up to a plateau."""
         if as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0):
             on_epoch = _printing(on_epoch, options.epochs)
-        policy, snapshots = policy_of(self.bits), as_boolean("snapshots", snapshots)
+        policy = policy_of(self.bits)
         config = _device_config(options, table.shape[1], self.device)
         several = isinstance(self.device, list | tuple)
-        if several and policy is not None:
-            raise DataError("a bit policy needs a single device: pass one device, or a number of bits")
-        with opened_devices(self.device, config) as devices:
-            if policy is None and (several or (isinstance(start, Checkpoint) and start.options.shards > 1)):
-                return train_on_several(
-                    *(table, targets, options, devices),
-                    start=start,
-                    on_epoch=on_epoch,
-                    snapshots=snapshots,
-                    on_device_failure=self.on_device_failure,
-                )
-            device = devices[0]
-            if policy is None:
-                return train(table, targets, options, device, start=start, on_epoch=on_epoch, snapshots=snapshots)
+        if policy is not None:
+            if several:
+                raise DataError("a bit policy needs a single device: pass one device, or a number of bits")
             if isinstance(start, Checkpoint):
                 raise DataError("a training with a bit policy cannot be resumed: the state of the policy is not saved")
-            return train_by_policy(
-                table, targets, options, device, policy, start=start, on_epoch=on_epoch, snapshots=snapshots
+            if stopping is not None:
+                raise DataError("a bit policy trains all epochs: omit tol and early_stopping, or pass a number of bits")
+        with opened_devices(self.device, config) as devices:
+            if policy is not None:
+                assert isinstance(start, InitialModel)
+                return train_by_policy(
+                    table, targets, options, devices[0], policy, start=start, on_epoch=on_epoch, snapshots=snapshots
+                )
+            if several or (isinstance(start, Checkpoint) and start.options.shards > 1):
+                run = partial(
+                    train_on_several, table, targets, options, devices, on_device_failure=self.on_device_failure
+                )
+            else:
+                run = partial(train, table, targets, options, devices[0])
+            if stopping is None:
+                return run(start=start, on_epoch=on_epoch, snapshots=snapshots)
+            return stopping.train(
+                lambda state, until: run(start=state or start, until=until, snapshots=True), options.epochs, on_epoch
             )
 
+    def _seed(self, start: InitialModel | Checkpoint) -> int:
+        """Return the seed of a fit: that of the checkpoint for a resumed one without a seed of its own."""
+        if isinstance(start, Checkpoint) and not is_integer(self.random_state):
+            return start.options.seed
+        return as_seed(self.random_state)
+
     def _options(
-        self, class_weight: Sequence[ClassWeights], start: InitialModel | Checkpoint, batch_size: int
+        self, class_weight: Sequence[ClassWeights], start: InitialModel | Checkpoint, batch_size: int, seed: int
     ) -> TrainingOptions:
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
-        resumed = isinstance(start, Checkpoint) and not is_integer(self.random_state)
         return TrainingOptions(
             precision=self._precision(policy_of(self.bits)),
             objective=Objective(*(as_python(getattr(self, name)) for name in ("loss", "penalty", "alpha", "bounds"))),
             class_weight=tuple(class_weight),
-            seed=start.options.seed if resumed else as_seed(self.random_state),  # type: ignore[union-attr]
+            seed=seed,
             **{name: as_python(getattr(self, name)) for name in _SHARED} | {"batch_size": batch_size},
             decay=self._decay(start),
         )
@@ -187,27 +208,70 @@ class LinearSGD(VersionedPickle, BaseEstimator):
 
     def _fit(
         self,
+        X: Any,
         table: Matrix,
         targets: Floats,
         class_weight: Sequence[ClassWeights],
+        sample_weight: ArrayLike | None,
         start: InitialModel | Checkpoint,
         on_epoch: OnEpoch | None,
         snapshots: bool,
-    ) -> TrainingResult:
-        options = self._options(class_weight, start, clipped_batch(self.batch_size, len(table)))
-        run = self._train(table, targets, options, start, on_epoch, snapshots)
-        run = replace(run, suboptimality=suboptimality(run, table, targets))
+    ) -> None:
+        """Fit to targets [rows, targets], and set the attributes, but for the shape of `coef_` and the classes.
+
+        X is the table as it was given.
+        """
+        seed, snapshots = self._seed(start), as_boolean("snapshots", snapshots)
+        fraction = self.validation_fraction if as_boolean("early_stopping", self.early_stopping) else None
+        weights = row_weights(sample_weight, len(table))
+        rows = FitRows.of(table, targets, weights, fraction, self._classes, seed)
+        ranges = TableRanges.of(rows.table, rows.targets)
+        if isinstance(start, InitialModel):
+            start = replace(start, ranges=ranges)
+        options = self._options(class_weight, start, clipped_batch(self.batch_size, len(rows.table)), seed)
+        stopping, average = self._stopping(rows, options, start), _average(self.average)
+        keeps = snapshots or average > 0
+        with warning_once(set()):
+            run = self._train(rows.table, rows.targets, options, start, on_epoch, keeps, stopping)
+        if average:
+            ended = run.checkpoint().epoch
+            run = run.averaged_from(ended // 2 + 1 if average is True else -(-average // rows.rows))
+        run = replace(run, suboptimality=suboptimality(run, rows.table, rows.targets))
         if self.learning_rate == AUTO:
             warn_if_suboptimal(run)
-        return run
+        self._remember(X, run if snapshots else run.without_snapshots(), ranges, rows.rows)
+        if stopping is not None and rows.held is not None:
+            self.validation_scores_ = [-value for value in stopping.history]
+        elif hasattr(self, "validation_scores_"):
+            del self.validation_scores_
 
-    def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges) -> None:
+    def _stopping(self, rows: FitRows, options: TrainingOptions, start: InitialModel | Checkpoint) -> Stopping | None:
+        """Return what ends a fit before its last epoch; None without tol and early stopping."""
+        patience = as_integer("n_iter_no_change", as_python(self.n_iter_no_change), 1)
+        tol = None if self.tol is None else as_number("tol", self.tol)
+        if tol is None and rows.held is None:
+            return None
+        if isinstance(start, Checkpoint):
+            raise DataError("a fit with tol or early_stopping cannot resume a checkpoint: omit them")
+        held = rows.held
+        if held is not None:
+            values = partial(_negative_scores, held=held, score=self._score_of)
+        else:
+            unit = np.ones(rows.targets.shape[1]) if options.objective.margins else rows.targets.var(axis=0)
+            values = partial(_relative_losses, unit=np.where(unit > 0, unit, 1.0))
+        return Stopping(Plateau(tol or 0.0, patience), values, cools=self.decay == AUTO)
+
+    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
+        """Return the score of linear predictions [rows, targets] of held-out targets [rows, targets]."""
+        raise NotImplementedError
+
+    def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges, rows: int) -> None:
         """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
         self.coef_, intercept = finite_model(run)
         self.intercept_ = np.atleast_1d(intercept)
         self.run_, self.loss_curve_ = run, _losses(run)
         self.n_iter_, self._warned = run.first_epoch + len(run.loss), set()
-        self.t_ = 1.0 + self.n_iter_ * ranges.features.rows
+        self.t_ = 1.0 + self.n_iter_ * rows
         self._remember_rows(X, ranges, 1)
 
     def _remember_rows(self, X: Any, ranges: TableRanges, calls: int) -> None:
@@ -222,41 +286,63 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
+    def _check_one_pass(self) -> None:
+        """Raise DataError for parameters that partial_fit cannot follow."""
+        if policy_of(self.bits) is not None:
+            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits, not a policy")
+        if as_boolean("early_stopping", self.early_stopping):
+            raise DataError("early_stopping should be False with partial_fit, which is one pass over its rows")
+
     def _partial_fit(
-        self, X: Any, table: Matrix, targets: Floats, class_weight: Sequence[ClassWeights]
+        self,
+        X: Any,
+        table: Matrix,
+        targets: Floats,
+        class_weight: Sequence[ClassWeights],
+        sample_weight: ArrayLike | None,
     ) -> tuple[Floats, Floats]:
         """Return coefficients [targets, n] and intercepts [targets] after one more pass, over targets [rows, targets].
 
         X is the table as it was given.
         """
-        if policy_of(self.bits) is not None:
-            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits, not a policy")
-        seen = self._ranges.features.rows if self.__sklearn_is_fitted__() else 0
-        ranges, call = TableRanges.of(table, targets, seen), 0
-        coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
-        if self.__sklearn_is_fitted__():
+        fitted = self.__sklearn_is_fitted__()
+        if fitted:
             self._check_columns(X, table)
-            if len(self.intercept_) != len(intercept):
-                raise DataError(f"y has {len(intercept)} target(s), but the model was fitted to {len(self.intercept_)}")
-            ranges, call = self._ranges.merged(ranges), self._calls
+            if len(self.intercept_) != targets.shape[1]:
+                trained = len(self.intercept_)
+                raise DataError(f"y has {targets.shape[1]} target(s), but the model was fitted to {trained}")
+        call, rows, multiple = self._calls if fitted else 0, len(table), 1
+        seed, weights = seed_of_call(as_seed(self.random_state), call), row_weights(sample_weight, rows)
+        learned = np.arange(rows)
+        if weights is not None:
+            copies, multiple = absolute_copies(weights, generator(seed, COPIES))
+            learned = np.repeat(learned, copies)
+            if len(learned):
+                table, targets = reordered(table, learned), targets[learned]
+        coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
+        ranges = TableRanges.of(table, targets, self._ranges.features.rows if fitted else 0)
+        if fitted:
+            ranges = self._ranges.merged(ranges)
             coef, intercept = np.atleast_2d(self._dense()), self.intercept_
         start = InitialModel(coef, intercept, ranges)
-        options = self._options(class_weight, start, self.batch_size)
-        options = replace(options, epochs=1, draws="epoch", seed=seed_of_call(options.seed, call))
+        batch = as_integer("batch_size", as_python(self.batch_size), 1) * multiple
+        options = replace(self._options(class_weight, start, batch, seed), epochs=1, draws="epoch")
         scaling = scaling_of(ranges, options)
         curve: list[float] = getattr(self, "loss_curve_", []) if call else []  # a loaded model has none
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
         with warning_once(warned):
-            if len(scaling.active):
+            if self.average:
+                warn_user("average is not used by partial_fit, which is one pass over its rows")
+            if not len(scaling.active):
+                warn_user("every column of X is constant so far: their weights stay 0")
+                coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
+            elif len(learned):
                 options = with_steady_rate(options, table, targets, scaling)
                 run = self._train(table, targets, options, start, None, False)
                 coef, intercept = map(np.atleast_1d, finite_model(run))
                 self.run_, self.loss_curve_, coef = run, curve + _losses(run), np.atleast_2d(coef)
-            else:
-                warn_user("every column of X is constant so far: their weights stay 0")
-                coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
         self.n_iter_, self._warned = 1, warned
-        self.t_ = (self.t_ if call else 1.0) + len(table)
+        self.t_ = (self.t_ if call else 1.0) + rows
         self._remember_rows(X, ranges, call + 1)
         return coef, intercept
 
@@ -299,6 +385,28 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     def _shaped(self, coef: Floats) -> Floats:
         """Return coefficients [targets, n] in the shape of `coef_`."""
         raise NotImplementedError
+
+
+def _average(average: bool | int) -> bool | int:
+    """Return the parameter `average`, checked: a bool, or the number of rows from which on models are averaged."""
+    if isinstance(average, bool | np.bool_):
+        return bool(average)
+    return as_integer("average", as_python(average), 0)
+
+
+def _relative_losses(run: TrainingResult, unit: Floats) -> Floats:
+    """Return the mean over targets of the losses of each epoch, [epochs], in a unit of each target."""
+    means: Floats = (run.loss.reshape(len(run.loss), -1) / unit).mean(axis=1)
+    return means
+
+
+def _negative_scores(run: TrainingResult, held: HeldOut, score: Callable[..., float]) -> Floats:
+    """Return the scores of the models after each epoch on held-out rows, [epochs], with their signs changed."""
+    targets, n = held.targets.shape[1], held.table.shape[1]
+    coefs, intercepts = run.models()
+    models = zip(coefs.reshape(-1, targets, n), intercepts.reshape(-1, targets), strict=True)
+    predictions = (np.asarray(held.table @ coef.T) + intercept for coef, intercept in models)
+    return np.array([-score(prediction, held.targets, held.weights) for prediction in predictions])
 
 
 def _losses(run: TrainingResult) -> list[float]:

@@ -38,6 +38,21 @@ learning_rate : float or "auto", default="auto"
 decay : float or "auto", default="auto"
     Factor on the learning rate after each epoch, 0.5 to 1. "auto": 0.8 for up to 20 epochs, ``0.8 ** (20 / epochs)``
     for more, so that the last epochs of a long training still change the model. A resumed training keeps its decay.
+    With `tol` or `early_stopping` the rate stays as it is up to a plateau, and then falls by 0.8 in each of 20 epochs.
+tol : float, optional
+    Ends the training at a plateau: `n_iter_no_change` epochs whose mean loss is not below the least one so far by more
+    than this; for regressors in units of the variance of y. Without a plateau in `epochs` epochs there is a
+    ConvergenceWarning. None: all epochs run.
+n_iter_no_change : int, default=5
+    Epochs without improvement that make a plateau.
+early_stopping : bool, default=False
+    Whether the score of rows that the training does not read decides on the plateau instead: an epoch improves if its
+    score is above the best one by more than `tol`, or 0 for None.
+validation_fraction : float, default=0.1
+    Share of the rows that `early_stopping` holds out, of each class the same.
+average : bool or int, default=False
+    Whether the model is the mean of those after several epochs: True for the second half of the epochs, a number for
+    the epoch in which so many rows have been read and all later ones.
 loss : {losses}
 penalty : {None, "l2", "l1"}, default=None
 alpha : float, default=0.0

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bitlane.data.arrays import as_labels, as_table, as_targets
 from bitlane.errors import DataError
-from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.scaling import Floats
 from bitlane.support.available import available_unless
 from bitlane.support.labels import sorted_classes
@@ -46,6 +45,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         1 plus the rows that the model has learned since `fit` began, or since the first `partial_fit`, over all epochs.
     loss_curve_ : list of float
         Mean loss of each epoch over the targets, of this fit; each `partial_fit` adds one. `run_.loss` has each target.
+    validation_scores_ : list of float
+        With ``early_stopping=True``, the score of the held-out rows after each epoch.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X had column names.
@@ -74,6 +75,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         self: Regressor,
         X: ArrayLike,
         y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         coef_init: ArrayLike | None = None,
         intercept_init: ArrayLike | None = None,
@@ -88,6 +90,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         X : array-like, sparse matrix or array, or Arrow table, of shape (rows, n)
             Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
         y : array-like of shape (rows,) or (rows, targets)
+        sample_weight : array-like of shape (rows,), optional
+            How much each row counts, relative to the others: the loss is a weighted mean. A training reads copies of
+            rows, on every device. With counts, or other weights of a common unit, the copies are exact while they are
+            few; otherwise a row of mean weight has 4 copies, in small tables up to 64, and the rest of a copy is one
+            or none at random. Rows of weight 0 are left out.
         coef_init, intercept_init : array-like, optional
             Coefficients to begin with instead of 0, with the shapes of `coef_` and `intercept_`. With squared errors
             and equal class weights the intercept may follow from the means of the columns; `intercept_init` is unused
@@ -112,21 +119,18 @@ class SGDRegressor(RegressorMixin, LinearSGD):
             The device is missing, or failed.
         """
         table = as_table(X, least=2)
-        targets = as_targets(y, len(table))
-        columns = targets.reshape(len(table), -1)
-        ranges = TableRanges.of(table, columns)
-        start = self._start(coef_init, intercept_init, resume, ranges)
-        run = self._fit(table, columns, [EQUAL_WEIGHTS], start, on_epoch, snapshots)
-        self._remember(X, run, ranges)
+        columns = as_targets(y, len(table)).reshape(len(table), -1)
+        start = self._start(coef_init, intercept_init, resume, (columns.shape[1], table.shape[1]))
+        self._fit(X, table, columns, [EQUAL_WEIGHTS], sample_weight, start, on_epoch, snapshots)
         return self
 
-    def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike) -> Regressor:
+    def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Regressor:
         """Train one pass over a piece of the data, beginning with the present coefficients.
 
         The scaling comes from the ranges, the means and a sample of all rows since `fit`, or since the first call. The
         weight of a column that has been constant so far is 0. Draws and the order of rows differ from call
         to call. The learning rate does not decay from call to call; "auto" is computed for the rows of each call, and
-        is an eighth of that of `fit`. `epochs` and `decay` are not used.
+        is an eighth of that of `fit`. `epochs`, `decay`, `tol` and `average` are not used.
         `run_` is that of the last call with a column that varies. `fit` begins anew.
 
         Parameters
@@ -134,6 +138,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         X : array-like of shape (rows, n)
             As for `fit`, of one row or more. A batch with fewer rows than `batch_size` steps by its share.
         y : array-like of shape (rows,) or (rows, targets)
+        sample_weight : array-like of shape (rows,), optional
+            Factors on the steps of the rows, 64 at most on average: a row of weight 2 steps twice as far as one of a
+            call without weights. Integers make so many copies of a row; with others the batch and the copies grow.
 
         Returns
         -------
@@ -146,9 +153,10 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
+        self._check_one_pass()
         table = as_table(X, least=1)
         columns = as_targets(y, len(table)).reshape(len(table), -1)
-        coef, self.intercept_ = self._partial_fit(X, table, columns, [EQUAL_WEIGHTS])
+        coef, self.intercept_ = self._partial_fit(X, table, columns, [EQUAL_WEIGHTS], sample_weight)
         self.coef_ = self._shaped(coef)
         return self
 
@@ -169,8 +177,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         weights = row_weights(sample_weight, len(prediction))
         if target.shape != prediction.shape:
             raise DataError(f"y has shape {target.shape}, but the predictions have {prediction.shape}")
-        missed = np.average((target - prediction) ** 2, axis=0, weights=weights)
-        spread = np.average((target - np.average(target, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+        return self._score_of(prediction, target, weights)
+
+    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
+        missed = np.average((targets - prediction) ** 2, axis=0, weights=weights)
+        spread = np.average((targets - np.average(targets, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
         return float(np.mean(np.where(spread > 0, 1.0 - missed / np.where(spread > 0, spread, 1.0), missed == 0)))
 
 
@@ -205,6 +216,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         1 plus the rows that the model has learned since `fit` began, or since the first `partial_fit`, over all epochs.
     loss_curve_ : list of float
         Mean loss of each epoch over the targets, of this fit; each `partial_fit` adds one. `run_.loss` has each target.
+    validation_scores_ : list of float
+        With ``early_stopping=True``, the score of the held-out rows after each epoch.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X had column names.
@@ -226,11 +239,13 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     classes_: NDArray[Any] = field(init=False)
 
     _losses: ClassVar[tuple[str, ...]] = ("log_loss", "hinge", "squared_error")
+    _classes: ClassVar[bool] = True
 
     def fit(
         self: Classifier,
         X: ArrayLike,
         y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         coef_init: ArrayLike | None = None,
         intercept_init: ArrayLike | None = None,
@@ -246,7 +261,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
             Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
         y : array-like of shape (rows,)
             Labels of any type that sorts.
-        coef_init, intercept_init, resume, on_epoch, snapshots
+        sample_weight, coef_init, intercept_init, resume, on_epoch, snapshots
             As for `SGDRegressor.fit`.
 
         Returns
@@ -265,14 +280,18 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         classes = sorted_classes(labels)
         targets = np.where(labels[:, None] == _positive(classes), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, classes)
-        ranges = TableRanges.of(table, targets)
-        start = self._start(coef_init, intercept_init, resume, ranges)
-        run = self._fit(table, targets, weights, start, on_epoch, snapshots)
-        self._remember(X, run, ranges)
+        start = self._start(coef_init, intercept_init, resume, (targets.shape[1], table.shape[1]))
+        self._fit(X, table, targets, weights, sample_weight, start, on_epoch, snapshots)
         self.classes_, self.coef_ = classes, np.atleast_2d(self.coef_)
         return self
 
-    def partial_fit(self: Classifier, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Classifier:
+    def partial_fit(
+        self: Classifier,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Classifier:
         """Train one pass over a piece of the data, as `SGDRegressor.partial_fit` does.
 
         Parameters
@@ -284,6 +303,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         classes : array-like of shape (classes,), optional
             All labels that any call may have, two or more; needed with the first call. The classes of a model after
             `fit` are those of its labels.
+        sample_weight : array-like of shape (rows,), optional
+            As for `SGDRegressor.partial_fit`.
 
         Returns
         -------
@@ -297,6 +318,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
+        self._check_one_pass()
         known = known_classes(classes, getattr(self, "classes_", None))
         table = as_table(X, least=1)
         labels = as_labels(y, len(table))
@@ -306,7 +328,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
             raise DataError(f"class_weight={self.class_weight!r}: partial_fit needs None or a dict of weights by class")
         targets = np.where(labels[:, None] == _positive(known), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, known)
-        self.coef_, self.intercept_ = self._partial_fit(X, table, targets, weights)
+        self.coef_, self.intercept_ = self._partial_fit(X, table, targets, weights, sample_weight)
         self.classes_ = known
         return self
 
@@ -352,6 +374,11 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         prediction = self.predict(X)
         correct = prediction == as_labels(y, len(prediction))
         return float(np.average(correct, weights=row_weights(sample_weight, len(prediction))))
+
+    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
+        several = targets.shape[1] > 1
+        chosen, true = (each.argmax(axis=1) if several else each[:, 0] > 0 for each in (prediction, targets))
+        return float(np.average(chosen == true, weights=weights))
 
     def _shaped(self, coef: Floats) -> Floats:
         return coef

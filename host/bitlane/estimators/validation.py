@@ -74,7 +74,7 @@ def row_weights(sample_weight: ArrayLike | None, rows: int) -> Floats | None:
     if weights.shape != (rows,):
         raise DataError(f"sample_weight has shape {weights.shape}, but X has {rows} rows")
     if weights.min(initial=0.0) < 0 or not weights.any():
-        raise DataError("sample_weight: each weight must be at least 0, and one above 0")
+        raise DataError("sample_weight: no weight may be below zero, and one must be above zero")
     return weights
 
 

@@ -168,6 +168,7 @@ def run_summary(record: Record) -> str:
     scores = f"{end['score_train']:.4f} on the training rows"
     if "score_held_out" in end:
         scores += f", {end['score_held_out']:.4f} on held-out rows"
+    plateau = f", plateau after {settings['plateau']}" if "plateau" in settings else ""
     pairs = [
         (
             "data",
@@ -178,7 +179,7 @@ def run_summary(record: Record) -> str:
         *([("bits", _runs_of(line["bits"] for line in record.lines))] if "bit_policy" in settings else []),
         (
             "schedule",
-            f"{settings['epochs']} epochs, batch {settings['batch_size']}, "
+            f"{settings['epochs']} epochs{plateau}, batch {settings['batch_size']}, "
             f"learning rate {settings['learning_rate']:g}, decay {settings['decay']:g}, "
             f"seed {settings['seed']}",
         ),

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     class DataConversionWarning(UserWarning):
         """scikit-learn's class of this name."""
 
+    class ConvergenceWarning(UserWarning):
+        """scikit-learn's class of this name."""
+
 else:
     try:
         from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-        from sklearn.exceptions import DataConversionWarning
+        from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
         from sklearn.exceptions import NotFittedError as _NotFitted
     except ImportError:
 
@@ -66,6 +69,9 @@ else:
 
         class DataConversionWarning(UserWarning):
             """An array was given in another shape than expected."""
+
+        class ConvergenceWarning(UserWarning):
+            """A training ended before it had converged."""
 
 
 class NotFittedError(DataError, _NotFitted):

@@ -62,6 +62,10 @@ class Checkpoint:
     levels: Codebook | None = None
     ridge: float = 0.0
 
+    def up_to(self, epoch: int | None) -> Checkpoint:
+        """Return the state of a training that pauses after so many epochs; None: of this one."""
+        return self if epoch is None else replace(self, options=replace(self.options, epochs=epoch))
+
     def check(self, options: TrainingOptions, data: str) -> None:
         """Raise DataError unless a training with these options, on data with this fingerprint, can resume here."""
         asked, was = options.as_dict(), self.options.as_dict()

@@ -103,6 +103,9 @@ class TrainingResult:
     suboptimality : ndarray of float64, shape (targets,), or None
         Share of the loss of a constant model that more training would still take off, measured on some rows; see
         `bitlane.training.suboptimality.suboptimality`. None without such a measurement.
+    plateau : int or None
+        Epochs after which the loss, or the score of held-out rows, improved no more; None if nothing looked for that,
+        or if it did not happen. See `bitlane.training.stopping`.
     """
 
     loss: Floats
@@ -126,6 +129,8 @@ class TrainingResult:
     _masters: NDArray[np.int32] | None = field(repr=False)  # [epochs, targets, s]
     bit_policy: str | None = None
     suboptimality: Floats | None = None
+    plateau: int | None = None
+    _averaged: NDArray[np.int32] | None = field(default=None, repr=False)  # [targets, s]: the model, if not the last
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -133,7 +138,8 @@ class TrainingResult:
         options, geometry = self._last.options, self.geometry
         shape = {name: getattr(geometry, name) for name in ("rows", "features", "rows_per_beat", "outputs")}
         policy = {} if self.bit_policy is None else {"bit_policy": self.bit_policy}
-        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **policy}
+        plateau = {} if self.plateau is None else {"plateau": self.plateau}
+        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **policy, **plateau}
 
     @property
     def rows_per_beat(self) -> int:
@@ -173,9 +179,14 @@ class TrainingResult:
         return self.beats * self.rows_per_beat * WORD_BYTES
 
     @property
+    def stored_weights(self) -> Floats:
+        """Float64 [targets, s], scaled units, at the end: those of the stored features, an intercept among them."""
+        return np.ldexp(weight_values(self._model), self.scaling.weight_exponent)
+
+    @property
     def weights(self) -> Floats:
         """Float64 [targets, n], scaled units, at the end; a stored intercept is not among them."""
-        return self._of_targets(self._scaled(self._last.master), 0)
+        return self._of_targets(self._scaled(self._model), 0)
 
     @property
     def snapshots(self) -> Floats | None:
@@ -187,12 +198,12 @@ class TrainingResult:
     @property
     def coef(self) -> Floats:
         """Float64 [targets, n], user units."""
-        return self._of_targets(self.scaling.coefficients(weight_values(self._last.master))[0], 0)
+        return self._of_targets(self.scaling.coefficients(weight_values(self._model))[0], 0)
 
     @property
     def intercept(self) -> Floats:
         """Float64 [targets], user units."""
-        return self._of_targets(self.scaling.coefficients(weight_values(self._last.master))[1], 0)
+        return self._of_targets(self.scaling.coefficients(weight_values(self._model))[1], 0)
 
     def models(self) -> tuple[Floats, Floats]:
         """After each epoch: coefficients [epochs, targets, n] and intercepts [epochs, targets], user units.
@@ -232,6 +243,42 @@ class TrainingResult:
         ended = epoch - first.epoch
         settings = tuple(advanced(each, ended, self.geometry.batches) for each in first.settings)
         return replace(last, epoch=epoch, master=self._masters[ended - 1], settings=settings)
+
+    def ended_at(self, epoch: int) -> TrainingResult:
+        """Return the result up to the end of an epoch, of a run with snapshots.
+
+        Cycles, beats and what else counts work remain those of the whole run. Raise DataError as `checkpoint` does.
+        """
+        last, ended = self.checkpoint(epoch).up_to(epoch), epoch - self.first_epoch
+        assert self._masters is not None
+        return replace(
+            self,
+            loss=self.loss[:ended],
+            bits=self.bits[:ended],
+            epoch_bytes=self.epoch_bytes[:ended],
+            epoch_cycles=self.epoch_cycles[:ended],
+            _last=last,
+            _masters=self._masters[:ended],
+        )
+
+    def averaged_from(self, epoch: int) -> TrainingResult:
+        """Return the result with the mean model after this epoch and all later ones, of a run with snapshots.
+
+        The mean of the master weights is rounded to the nearest integer. Checkpoints remain those of the training. With
+        a number of epochs that has not ended yet, the model is the last one.
+        """
+        assert self._masters is not None
+        some = self._masters[max(0, epoch - 1 - self.first_epoch) :]
+        mean = np.rint(some.mean(axis=0)).astype(np.int32) if len(some) else None
+        return replace(self, _averaged=mean)
+
+    def without_snapshots(self) -> TrainingResult:
+        """Return the result without the weights of each epoch."""
+        return replace(self, _masters=None)
+
+    @property
+    def _model(self) -> NDArray[np.int32]:
+        return self._last.master if self._averaged is None else self._averaged
 
     def _scaled(self, masters: NDArray[np.int32]) -> Floats:
         """Return master weights [..., s] as scaled weights [..., n]."""

@@ -39,13 +39,14 @@ from .train import InitialModel, prepare, train_rows, warn_if_saturated
 Passes = list[NDArray[np.intp]]
 
 
-def train_on_several(
+def train_on_several(  # noqa: PLR0913  # all but the first have defaults
     X: Matrix,
     y: Matrix,
     options: TrainingOptions,
     devices: Sequence[Device],
     *,
     start: InitialModel | Checkpoint | None = None,
+    until: int | None = None,
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
     on_device_failure: str = "raise",
@@ -56,7 +57,7 @@ def train_on_several(
 
     Parameters
     ----------
-    X, y, start, snapshots
+    X, y, start, until, snapshots
         As for `train.train`. A checkpoint can be resumed with any number of devices; its number of shards remains.
     options : TrainingOptions
         The number of shards follows from devices and targets, or from the checkpoint; that of the options is not used.
@@ -86,6 +87,7 @@ def train_on_several(
     if not isinstance(start, Checkpoint):
         options = replace(options, shards=1 if len(cut) >= len(drivers) else len(drivers))
         first = replace(first, options=options)
+    first = first.up_to(until)
     if (used := options.shards if options.shards > 1 else len(cut)) < len(drivers):
         warn_user(f"{used} of {len(drivers)} devices have work: the checkpoint has as many passes or shards")
     with clock.during("train"):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitlane.contract.formats import LABEL
-from bitlane.contract.packing import weight_values
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
@@ -55,7 +54,7 @@ def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None
     some = slice(None, None, max(1, len(X) // (2 * half)))
     values, labels = scaling.values(dense_rows(X[some])), np.asarray(y)[some].reshape(-1, len(last.master))
     targets = labels if objective.margins else scaling.labels(labels) / LABEL_UNITS
-    weights = np.ldexp(weight_values(last.master), scaling.weight_exponent)
+    weights = result.stored_weights
     penalty = np.full(values.shape[1], objective.strength)
     if scaling.intercept_value:
         penalty[-1] = 0.0

@@ -74,6 +74,7 @@ def train(
     device: Device,
     *,
     start: InitialModel | Checkpoint | None = None,
+    until: int | None = None,
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
 ) -> TrainingResult:
@@ -97,6 +98,8 @@ def train(
     start : InitialModel or Checkpoint, optional
         Coefficients to begin with instead of 0, or a checkpoint of the same options (but for `epochs`) and data: the
         training then gives the bits of one that never stopped.
+    until : int, optional
+        Epochs after which the training pauses: its checkpoint is one within a training of ``options.epochs``.
     on_epoch : callable, optional
         Called as ``on_epoch(epoch, loss)`` after each epoch of each pass: its number, from 0 (resumed: from where it
         continues), and its loss, the mean over the targets of the pass.
@@ -116,7 +119,7 @@ def train(
     clock = PhaseClock()
     with clock.during("prepare"):
         first, rows = prepare(X, y, options, [driver], start)
-        run = train_rows(first, rows, driver, on_epoch=on_epoch, snapshots=snapshots, clock=clock)
+        run = train_rows(first.up_to(until), rows, driver, on_epoch=on_epoch, snapshots=snapshots, clock=clock)
         warn_if_saturated(run)
     return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
 

@@ -29,7 +29,7 @@ def test_without_an_intercept(seed):
 def test_binary_classification(seed):
     X, y = table(seed)
     labels = np.where(y > 5, "yes", "no")
-    model = classifier().fit(X, labels)
+    model = classifier(learning_rate="auto").fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
     assert model.coef_.shape == (1, 5) and model.intercept_.shape == (1,) and model.run_.passes == 1
     scores = model.decision_function(X)

@@ -129,7 +129,7 @@ def test_progress_and_snapshots(seed):
 @pytest.mark.parametrize("kind", BOTH)
 def test_parameters(kind):
     model = kind(bits=8)
-    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 24 + (kind is SGDClassifier)
+    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 29 + (kind is SGDClassifier)
     assert model.set_params(epochs=3, penalty="l2") is model and model.epochs == 3
     assert kind(**model.get_params()).get_params() == model.get_params()
     assert repr(model) == f"{kind.__name__}(bits=8, epochs=3, penalty='l2')"
@@ -240,7 +240,7 @@ for act in (lambda: model.set_params(eta=1), lambda: bitlane.SGDRegressor().pred
 print(sorted({name.partition(".")[0] for name in sys.modules if name.startswith("bitlane.compress")}))
 """)
     assert out.splitlines() == [
-        "SGDRegressor(bits=8, device='emulator', random_state=0) True 40 24",
+        "SGDRegressor(bits=8, device='emulator', random_state=0) True 40 29",
         "True [0 1]",
         "DataError Invalid parameter 'eta' for estimator SGDRegressor(bits=8, epochs=40, device='emulator', "
         f"random_state=0). Valid parameters are: {list(inspect.signature(SGDRegressor).parameters)}.",

@@ -241,18 +241,24 @@ def test_columns_and_output_frames(seed: int) -> None:
     assert ours.score(frame, y) > theirs.score(frame, y) - CLOSE
 
 
-def test_adaboost_of_classes_needs_sample_weights(seed: int) -> None:
-    with pytest.raises(ValueError, match="SGDClassifier doesn't support sample_weight"):
-        ensemble.AdaBoostClassifier(OURS["SGD"]()).fit(*rows(seed))
+@pytest.mark.parametrize("classes", [2, 3])
+def test_adaboost_of_classes(classes: int, seed: int) -> None:
+    X_train, X_test, y_train, y_test = halves(*rows(seed, classes))
+    ours, theirs = (
+        ensemble.AdaBoostClassifier(make(), n_estimators=5, random_state=0).fit(X_train, y_train)
+        for make in (OURS["SGD"], classifier_of_sklearn)
+    )
+    assert ours.score(X_test, y_test) > theirs.score(X_test, y_test) - CLOSE
 
 
-def test_weights_are_routed_to_score(seed: int) -> None:
+@pytest.mark.parametrize("fitted_with_weights", [False, True])
+def test_weights_are_routed(fitted_with_weights: bool, seed: int) -> None:
     X, y = rows(seed)
     weights = np.random.default_rng(seed).exponential(size=len(X))
     folds = model_selection.KFold(3)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = OURS["SGD"]().set_score_request(sample_weight=True)
+        model = OURS["SGD"]().set_score_request(sample_weight=True).set_fit_request(sample_weight=fitted_with_weights)
         found = model_selection.cross_validate(model, X, y, params={"sample_weight": weights}, cv=folds)
     for score, (train, test) in zip(found["test_score"], folds.split(X), strict=True):
-        fitted = OURS["SGD"]().fit(X[train], y[train])
+        fitted = OURS["SGD"]().fit(X[train], y[train], weights[train] if fitted_with_weights else None)
         assert score == pytest.approx(np.average(fitted.predict(X[test]) == y[test], weights=weights[test]))
