@@ -16,8 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("host", "hw", "sim", "studies", "verify")
 MAX_KINDS = 4
-# Words with one meaning that many types have: a model, the bits of a value or of values.
-ALLOWED_WORDS = frozenset({"bits", "model", "rows", "settings"})
+# Words with one meaning that many types have: a model, the bits of a value or of values. `average`, a parameter of the
+# estimators, is scikit-learn's word: a truth value or a number.
+ALLOWED_WORDS = frozenset({"average", "bits", "model", "rows", "settings"})
 
 KINDS = {
     "number": {"int", "float", "complex", "integer", "floating", "number", "Number", "Value", "Signal"},

@@ -36,7 +36,7 @@ from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, TrainingOptions, derived_decay
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
-from bitlane.training.stopping import Plateau, Stopping
+from bitlane.training.stopping import Plateau, PlateauEnding
 from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
@@ -139,7 +139,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         start: InitialModel | Checkpoint,
         on_epoch: OnEpoch | None,
         snapshots: bool,
-        stopping: Stopping | None = None,
+        stopping: PlateauEnding | None = None,
     ) -> TrainingResult:
         """Train all targets, float64 [rows, targets]; with `stopping`, up to a plateau."""
         if as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0):
@@ -229,13 +229,13 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if isinstance(start, InitialModel):
             start = replace(start, ranges=ranges)
         options = self._options(class_weight, start, clipped_batch(self.batch_size, len(rows.table)), seed)
-        stopping, average = self._stopping(rows, options, start), _average(self.average)
-        keeps = snapshots or average > 0
+        stopping, averaging = self._stopping(rows, options, start), _averaging(self.average)
+        keeps = snapshots or averaging > 0
         with warning_once(set()):
             run = self._train(rows.table, rows.targets, options, start, on_epoch, keeps, stopping)
-        if average:
+        if averaging:
             ended = run.checkpoint().epoch
-            run = run.averaged_from(ended // 2 + 1 if average is True else -(-average // rows.rows))
+            run = run.averaged_from(ended // 2 + 1 if averaging is True else -(-averaging // rows.rows))
         run = replace(run, suboptimality=suboptimality(run, rows.table, rows.targets))
         if self.learning_rate == AUTO:
             warn_if_suboptimal(run)
@@ -245,7 +245,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         elif hasattr(self, "validation_scores_"):
             del self.validation_scores_
 
-    def _stopping(self, rows: FitRows, options: TrainingOptions, start: InitialModel | Checkpoint) -> Stopping | None:
+    def _stopping(
+        self, rows: FitRows, options: TrainingOptions, start: InitialModel | Checkpoint
+    ) -> PlateauEnding | None:
         """Return what ends a fit before its last epoch; None without tol and early stopping."""
         patience = as_integer("n_iter_no_change", as_python(self.n_iter_no_change), 1)
         tol = None if self.tol is None else as_number("tol", self.tol)
@@ -259,7 +261,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         else:
             unit = np.ones(rows.targets.shape[1]) if options.objective.margins else rows.targets.var(axis=0)
             values = partial(_relative_losses, unit=np.where(unit > 0, unit, 1.0))
-        return Stopping(Plateau(tol or 0.0, patience), values, cools=self.decay == AUTO)
+        return PlateauEnding(Plateau(tol or 0.0, patience), values, cools=self.decay == AUTO)
 
     def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
         """Return the score of linear predictions [rows, targets] of held-out targets [rows, targets]."""
@@ -387,11 +389,11 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         raise NotImplementedError
 
 
-def _average(average: bool | int) -> bool | int:
+def _averaging(choice: bool | int) -> bool | int:
     """Return the parameter `average`, checked: a bool, or the number of rows from which on models are averaged."""
-    if isinstance(average, bool | np.bool_):
-        return bool(average)
-    return as_integer("average", as_python(average), 0)
+    if isinstance(choice, bool | np.bool_):
+        return bool(choice)
+    return as_integer("average", as_python(choice), 0)
 
 
 def _relative_losses(run: TrainingResult, unit: Floats) -> Floats:

@@ -50,14 +50,14 @@ class Plateau:
 
 
 @dataclass
-class Stopping:
+class PlateauEnding:
     """Epochs up to a plateau, and those in which the learning rate then falls.
 
     Parameters
     ----------
     plateau : Plateau
         Of the values of the epochs.
-    values : callable
+    criterion : callable
         Called with a `TrainingResult` that has snapshots; returns a value for each of its epochs, float64 [epochs],
         which falls as the model improves.
     cools : bool
@@ -71,7 +71,7 @@ class Stopping:
     """
 
     plateau: Plateau
-    values: Callable[[TrainingResult], Floats]
+    criterion: Callable[[TrainingResult], Floats]
     cools: bool
     history: list[float] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class Stopping:
             # The first epoch ends with the decay that its start has; the rate is held from there on.
             until = min(ended + (1 if self.cools and not runs else SEGMENT), epochs - cooling)
             run = train(state, until)
-            values = self.values(run)
+            values = self.criterion(run)
             for epoch, value in enumerate(values, run.first_epoch + 1):
                 if plateau is None and self.plateau.reached(float(value)):
                     run, plateau = run.ended_at(epoch), epoch
@@ -118,7 +118,7 @@ class Stopping:
         if cooling:
             assert state is not None
             run = train(_with_decay(state, DECAY), state.epoch + cooling)
-            self._report(run, self.values(run), on_epoch)
+            self._report(run, self.criterion(run), on_epoch)
             runs.append(run)
         return replace(joined(runs), plateau=plateau)
 
