@@ -14,6 +14,15 @@ def positive(text: str) -> int:
     return value
 
 
+def epochs(text: str) -> int | str:
+    """An integer of at least 1, or auto."""
+    if text == "auto":
+        return text
+    if not text.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer or auto")
+    return positive(text)
+
+
 def seconds(text: str) -> float:
     """A time of at least 0."""
     value = float(text)

@@ -25,7 +25,7 @@ from bitlane.reporting.plots import draw
 from bitlane.reporting.summary import comparison_record, comparison_summary
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.learning_rate import suggest_learning_rate
-from bitlane.training.options import AUTO, derived_decay
+from bitlane.training.options import AUTO, DECAY_EPOCHS, derived_decay
 
 from .argument_types import integers, words
 from .command import Command
@@ -33,11 +33,12 @@ from .companions import Companion, check_companions, given_options
 from .output import check_run_folder, progress, report
 from .source import load_source, source_name
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, SHARED, add_training_arguments, fill, opened_device
+from .training_arguments import DEFAULTS, SHARED, add_training_arguments, derive_epochs, fill, opened_device
 
 LEAST_BITS = 4  # that the learning rate suits
 COMPARE_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
+    "epochs": DECAY_EPOCHS,
     "bits": [2, 4, 8, 32],
     "sampling": list(SAMPLINGS),
     "staleness": [0],
@@ -73,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> None:
     check_run_folder(arguments)
     table, task = load_source(arguments)
     title, y, held_out = _labels(arguments, table, task)
+    arguments.epochs = derive_epochs(arguments, table.rows)
     schedule = _schedule(arguments, table, precisions)
     _note_noisy(table, precisions, schedule)
     trainings = (1 + len(precisions)) * len(staleness)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from .argument_types import positive
 from .command import Command
 from .source import SOURCE_DEFAULTS, add_source_arguments, load_source, source_name
 from .summaries import SUMMARIES
-from .training_arguments import DEFAULTS, add_outputs_argument, add_schedule_arguments, fill
+from .training_arguments import DEFAULTS, add_outputs_argument, add_schedule_arguments, derive_epochs, fill
 
 PLAN_DEFAULTS: dict[str, Any] = {
     **SOURCE_DEFAULTS,
@@ -110,6 +110,7 @@ def _run(arguments: argparse.Namespace) -> None:
         encoder=arguments.encoder,
     )
     title, size = _size(arguments, options)
+    options = replace(options, epochs=derive_epochs(arguments, size.rows))
     work = estimate_work(size, options, build.config, CMA_BYTES - SPARE_BYTES, snapshots=True)
     try:
         cpu = measure_cpu(work.geometry, build.config, options.staleness)
@@ -141,13 +142,13 @@ COMMAND = Command(
 
 
 def _options(arguments: argparse.Namespace) -> TrainingOptions:
+    """Return the options of the training, but for its epochs, which may follow from the rows."""
     sampling = arguments.sampling or ("full" if arguments.bits == FULL_BITS else "double")
     return TrainingOptions(
         precision=choose_precision(arguments.bits, sampling, arguments.levels),
         objective=Objective(arguments.loss),
         levels=arguments.levels,
         draws=arguments.draws,
-        epochs=arguments.epochs,
         batch_size=arguments.batch_size,
         staleness=arguments.staleness,
     )

@@ -36,6 +36,7 @@ from .training_arguments import (
     add_outputs_argument,
     add_training_arguments,
     build_config,
+    derive_epochs,
     fill,
 )
 
@@ -164,6 +165,7 @@ def _run(arguments: argparse.Namespace) -> None:
     squares = task == "regression" or arguments.bits == "adaptive"  # whose plans are for squared errors
     arguments.loss = arguments.loss or ("squared_error" if squares else "log_loss")
     model_type = SGDRegressor if task == "regression" else SGDClassifier
+    arguments.epochs = derive_epochs(arguments, table.rows)
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
     rounding = uses_random_rounding(arguments.model_bits, arguments.gradient_bits)

@@ -11,9 +11,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
 from bitlane.training.objective import LOSSES
-from bitlane.training.options import AUTO
+from bitlane.training.options import AUTO, derived_epochs
 
-from .argument_types import draws, number_or_auto, positive, seed
+from .argument_types import draws, epochs, number_or_auto, positive, seed
 from .companions import Companion
 from .output import OVERWRITE, add_out_arguments
 from .source import SOURCE_DEFAULTS, add_source_arguments
@@ -24,7 +24,7 @@ DEFAULTS: dict[str, Any] = {
     "task": "auto",
     "loss": "squared_error",
     "draws": 8,
-    "epochs": 20,
+    "epochs": AUTO,
     "batch_size": 16,
     "learning_rate": AUTO,
     "decay": AUTO,
@@ -39,7 +39,7 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     """Add the arguments that `train` and `compare` share; a resumed training knows its data."""
     add_source_arguments(parser, optional=resumable)
     by_task = "log_loss for classes, squared_error for numbers"
-    add_schedule_arguments(parser, by_task if resumable else DEFAULTS["loss"])
+    add_schedule_arguments(parser, by_task if resumable else DEFAULTS["loss"], derives_epochs=resumable)
     add = parser.add_argument
     add(
         "--learning-rate",
@@ -58,7 +58,7 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     add_out_arguments(parser, "run.jsonl, plots and the model")
 
 
-def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str) -> None:
+def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str, *, derives_epochs: bool = True) -> None:
     """Add the arguments of a training that its time depends on; `loss` says the default of the loss."""
     add = parser.add_argument
     add(
@@ -68,8 +68,16 @@ def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str) -> None:
     )
     add("--loss", choices=list(LOSSES), help=f"loss to minimize (default: {loss})")
     add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
-    add("--epochs", type=positive, help="passes over the data (default: 20)")
+    by_rows = "auto, by the rows, 20 to 200"
+    add("--epochs", type=epochs, help=f"passes over the data (default: {by_rows if derives_epochs else 20})")
     add("--batch-size", type=positive, help="rows of a mini-batch (default: 16)")
+
+
+def derive_epochs(arguments: argparse.Namespace, rows: int) -> int:
+    """Return the epochs that the arguments ask for, of a training on so many rows."""
+    if arguments.epochs != AUTO:
+        return int(arguments.epochs)
+    return derived_epochs(rows, min(arguments.batch_size, rows))
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +122,7 @@ BUILD = Companion(
 SHARED = (
     BUILD,
     OVERWRITE,
-    Companion(("decay", "draws"), "several epochs (--epochs)", lambda arguments: arguments.epochs > 1),
+    Companion(("decay", "draws"), "several epochs (--epochs)", lambda arguments: arguments.epochs != 1),
 )
 
 

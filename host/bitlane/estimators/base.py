@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
-from bitlane.contract.layout import CHUNK, WORD_BITS
+from bitlane.contract.layout import CHUNK, MAX_EPOCHS, MAX_ROWS, WORD_BITS
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
 from bitlane.devices import DeviceSpec, opened_devices
@@ -33,7 +33,7 @@ from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.learning_rate import with_steady_rate
 from bitlane.training.objective import Bounds, ClassWeights, Objective
-from bitlane.training.options import AUTO, TrainingOptions, derived_decay
+from bitlane.training.options import AUTO, TrainingOptions, derived_decay, derived_epochs
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
 from bitlane.training.stopping import Plateau, PlateauEnding
@@ -59,7 +59,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     sampling: str = "double"
     levels: str = "uniform"
     draws: str | int = 8
-    epochs: int = 20
+    epochs: int | str = AUTO
     batch_size: int = 16
     learning_rate: float | str = AUTO
     decay: float | str = AUTO
@@ -179,7 +179,12 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         return as_seed(self.random_state)
 
     def _options(
-        self, class_weight: Sequence[ClassWeights], start: InitialModel | Checkpoint, batch_size: int, seed: int
+        self,
+        class_weight: Sequence[ClassWeights],
+        start: InitialModel | Checkpoint,
+        batch_size: int,
+        seed: int,
+        epochs: int,
     ) -> TrainingOptions:
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
@@ -188,17 +193,27 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             objective=Objective(*(as_python(getattr(self, name)) for name in ("loss", "penalty", "alpha", "bounds"))),
             class_weight=tuple(class_weight),
             seed=seed,
-            **{name: as_python(getattr(self, name)) for name in _SHARED} | {"batch_size": batch_size},
-            decay=self._decay(start),
+            batch_size=batch_size,
+            epochs=epochs,
+            decay=self._decay(start, epochs),
+            **{name: as_python(getattr(self, name)) for name in _SHARED},
         )
 
-    def _decay(self, start: InitialModel | Checkpoint) -> float:
+    def _epochs(self, rows: int, batch_size: int) -> int:
+        """The number of epochs: as it is, or for "auto" what so many rows need."""
+        if not isinstance(self.epochs, str):
+            return as_integer("epochs", as_python(self.epochs), 1, MAX_EPOCHS)
+        if self.epochs != AUTO:
+            raise DataError(f"epochs={self.epochs!r}: choose a number of at least 1, or 'auto'")
+        return derived_epochs(rows, as_integer("batch_size", as_python(batch_size), 1, MAX_ROWS))
+
+    def _decay(self, start: InitialModel | Checkpoint, epochs: int) -> float:
         """The decay of the learning rate: a number as it is, "auto" from the epochs, or that of a resumed training."""
         if not isinstance(self.decay, str):
             return as_number("decay", self.decay)
         if self.decay != AUTO:
             raise DataError(f"decay={self.decay!r}: choose a number from 0.5 to 1, or 'auto'")
-        return start.options.decay if isinstance(start, Checkpoint) else derived_decay(as_python(self.epochs))
+        return start.options.decay if isinstance(start, Checkpoint) else derived_decay(epochs)
 
     def _precision(self, policy: BitPolicy | BitPlan | None) -> Precision:
         """How samples are stored; with a policy, only the sampling counts."""
@@ -228,7 +243,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         ranges = TableRanges.of(rows.table, rows.targets)
         if isinstance(start, InitialModel):
             start = replace(start, ranges=ranges)
-        options = self._options(class_weight, start, clipped_batch(self.batch_size, len(rows.table)), seed)
+        batch_size = clipped_batch(self.batch_size, len(rows.table))
+        epochs = self._epochs(len(rows.table), batch_size)
+        options = self._options(class_weight, start, batch_size, seed, epochs)
         stopping, averaging = self._stopping(rows, options, start), _averaging(self.average)
         keeps = snapshots or averaging > 0
         with warning_once(set()):
@@ -328,7 +345,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             coef, intercept = np.atleast_2d(self._dense()), self.intercept_
         start = InitialModel(coef, intercept, ranges)
         batch = as_integer("batch_size", as_python(self.batch_size), 1) * multiple
-        options = replace(self._options(class_weight, start, batch, seed), epochs=1, draws="epoch")
+        options = replace(self._options(class_weight, start, batch, seed, epochs=1), draws="epoch")
         scaling = scaling_of(ranges, options)
         curve: list[float] = getattr(self, "loss_curve_", []) if call else []  # a loaded model has none
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
@@ -445,4 +462,5 @@ def _device_config(options: TrainingOptions, features: int, device: DeviceSpec) 
     )
 
 
-_SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)} - {"decay"}
+_DERIVED = {"batch_size", "decay", "epochs"}  # parameters from which options follow
+_SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)} - _DERIVED

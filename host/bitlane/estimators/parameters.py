@@ -28,8 +28,8 @@ levels : {"uniform", "optimal"}, default="uniform"
     section 3), with double sampling and 3, 4 or 5 bits. Optimal levels, and 3 or 5 bits, need table lanes.
 draws : int or {"epoch", "once"}, default=8
     Draw sets that the epochs read in turn: a number, a new one for each epoch, or one.
-epochs : int, default=20
-    Passes over the data.
+epochs : int or "auto", default="auto"
+    Passes over the data. "auto": as many as have 30,000 batches, but 20 at least and 200 at most.
 batch_size : int, default=16
     Rows of a mini-batch.
 learning_rate : float or "auto", default="auto"

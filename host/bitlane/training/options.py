@@ -21,6 +21,8 @@ EQUAL_WEIGHTS: ClassWeights = (1.0, 1.0)
 AUTO = "auto"
 DECAY = 0.8  # of the learning rate after each of 20 epochs: it ends at about a hundredth
 DECAY_EPOCHS = 20
+STEPS = 30_000  # batches of a training with derived epochs: for small tables fewer, for large ones 20 epochs of them
+MOST_EPOCHS = 200
 
 
 def derived_decay(epochs: int) -> float:
@@ -34,6 +36,11 @@ def derived_decay(epochs: int) -> float:
         `epochs` is not a number of epochs.
     """
     return float(max(DECAY, DECAY ** (DECAY_EPOCHS / as_integer("epochs", epochs, 1, MAX_EPOCHS))))
+
+
+def derived_epochs(rows: int, batch_size: int) -> int:
+    """Return how many epochs a table needs: as many as have 30,000 batches, but 20 at least and 200 at most."""
+    return min(max(DECAY_EPOCHS, -(-STEPS // -(-rows // batch_size))), MOST_EPOCHS)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def test_regression(seed):
     assert model.fit(X, y) is model
     assert model.score(X, y) > 0.95
     assert model.predict(X).shape == (200,) and model.coef_.shape == (5,) and model.intercept_.shape == (1,)
-    assert model.n_features_in_ == 5 and model.n_iter_ == 20 and not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 5 and model.n_iter_ == 200 and not hasattr(model, "feature_names_in_")
     assert model.predict(X) == pytest.approx(X @ model.coef_ + model.intercept_)
     residual = y - model.predict(X)
     assert model.score(X, y) == pytest.approx(1 - residual.var() / y.var() - residual.mean() ** 2 / y.var())

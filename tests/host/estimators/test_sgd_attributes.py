@@ -121,8 +121,8 @@ def test_weighted_scores(kind: Any, seed: int) -> None:
     assert model.score(X, y, weights) == pytest.approx(metric(y, model.predict(X), sample_weight=weights))
     assert model.score(X, y) == pytest.approx(metric(y, model.predict(X)))
     for bad, message in (
-        (-weights, "sample_weight: each weight must be at least 0"),
-        (0 * weights, "one above 0"),
+        (-weights, "sample_weight: no weight may be below zero"),
+        (0 * weights, "one must be above zero"),
         (weights[1:], r"sample_weight has shape \(199,\), but X has 200 rows"),
         (weights * np.inf, "sample_weight holds 200 NaN or infinite"),
         (["a"] * 200, "sample_weight holds <U1"),
