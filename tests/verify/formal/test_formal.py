@@ -79,7 +79,8 @@ def make(kind: type, tables: bool = False) -> Any:
     special = {TablePass: TABLE, Encoder: ENCODER, TwoPortAccelerator: WIDE}
     config = next((config for each, config in special.items() if issubclass(kind, each)), TABLE if tables else CONFIG)
     given = {**ARGUMENTS, "config": config}
-    return kind(*(given[each] for each in inspect.signature(kind).parameters))
+    names = [*inspect.signature(kind.__init__).parameters][1:]  # of a class, Python 3.10 shows those of `__new__`
+    return kind(*(given[each] for each in names))
 
 
 @pytest.fixture(scope="module")
