@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from .fixed_point import NO_DECAY, decayed, split_float
 from .formats import BOUND
+from .further import FurtherLoss
 from .modes import Loss, Prox
 
 
@@ -38,6 +39,14 @@ class Settings:
         rounding. That of s and d falls with the step: see `cut_at`.
     seed : int, default=0
         Seed of random rounding, 32 bits.
+    further_loss : FurtherLoss, default=FurtherLoss.NONE
+        The loss, unless it is that of `loss`; only devices with `SoftwareConfig` have others.
+    epsilon : int, default=0
+        Epsilon of further losses, in units of ``2**-20``.
+    shrink_step : int, default=0
+        With `Prox.L1` the shrinks in a batch, beside the threshold: elastic net. Only devices with `SoftwareConfig`.
+    shrink_phase : int, default=0
+        Accumulator of these shrinks, 32 bits.
     """
 
     step: int
@@ -54,9 +63,18 @@ class Settings:
     model_cut: int = 0
     scaled_gradient_cut: int = 0
     seed: int = 0
+    further_loss: FurtherLoss = FurtherLoss.NONE
+    epsilon: int = 0
+    shrink_step: int = 0
+    shrink_phase: int = 0
+
+    @property
+    def more_objectives(self) -> bool:
+        """Whether a run needs a device with `SoftwareConfig`."""
+        return self.further_loss != FurtherLoss.NONE or self.shrink_step != 0
 
     def after_epoch(self) -> Settings:
-        """Return the settings after one epoch: steps and penalty step multiplied by the decay, and the cut to match."""
+        """Return the settings after one epoch: all steps multiplied by the decay, and the cut to match."""
         step = decayed(self.step, self.decay)
         return replace(
             self,
@@ -64,6 +82,7 @@ class Settings:
             scaled_gradient_cut=self.cut_at(step),
             step_negative=decayed(self.step_negative, self.decay),
             penalty_step=decayed(self.penalty_step, self.decay),
+            shrink_step=decayed(self.shrink_step, self.decay),
         )
 
     def cut_at(self, step: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import BOUND, DECAY_RANGE, WEIGHT_EXPONENT, Fixed
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
     BURST_BEATS,
@@ -62,6 +63,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         or not _is_precision(at)
         or not DECAY_RANGE[0] <= at["decay"] <= DECAY_RANGE[1]
         or at["loss"] not in list(Loss)
+        or at["further_loss"] not in list(FurtherLoss)
         or bounds[0] > bounds[1]
         or max(at["model_cut"], at["scaled_gradient_cut"]) > MAX_CUT
         or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
@@ -103,6 +105,10 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         model_cut=at["model_cut"],
         scaled_gradient_cut=at["scaled_gradient_cut"],
         seed=at["seed"],
+        further_loss=FurtherLoss(at["further_loss"]),
+        epsilon=at["epsilon"],
+        shrink_step=at["shrink_step"],
+        shrink_phase=at["shrink_phase"],
     )
     return geometry, settings
 

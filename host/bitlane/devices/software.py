@@ -13,6 +13,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import predict
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import BURST_BEATS, WORD_BYTES
 from bitlane.contract.modes import ErrorCode
@@ -31,6 +32,7 @@ from bitlane.contract.registers import (
     absent_registers,
 )
 from bitlane.contract.settings import Settings
+from bitlane.contract.software_registers import EVERY_REGISTER, registers_of
 from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
 from bitlane.reference.encoder import encode_source
@@ -42,9 +44,10 @@ from .protocol import Buffer
 PAGE = 4096
 MEMORY_BASE = 0x1000_0000  # where the memory begins on the bus; below it nothing answers
 
+CHANGING = ("step", "step_negative", "penalty_step", "phase", "seed", "shrink_step", "shrink_phase")  # in a run
 _REGISTER_WORDS = {
     register.offset + 4 * word: (register, 32 * word)
-    for register in REGISTERS.values()
+    for register in EVERY_REGISTER.values()
     for word in range(register.words)
 }
 
@@ -112,7 +115,7 @@ class SoftwareDevice(ABC):
         self._run: Iterator[None] | None = None
         self._done = False
         self._error = ErrorCode.NONE
-        self._values = dict.fromkeys(REGISTERS, 0)
+        self._values = dict.fromkeys(EVERY_REGISTER, 0)
         self._values |= {
             "identity": IDENTITY,
             "version": VERSION,
@@ -124,9 +127,13 @@ class SoftwareDevice(ABC):
             "level_slots": config.level_slots,
             "random_rounding": int(config.random_rounding),
             "encoder": config.encoder,
+            "more_objectives": int(isinstance(config, SoftwareConfig)),
         }
         # The register of the levels reads as 0 without table lanes.
-        self._absent = absent_registers(True, config.random_rounding, config.encoder)
+        self._absent = {
+            *absent_registers(True, config.random_rounding, config.encoder),
+            *(EVERY_REGISTER.keys() - registers_of(config).keys()),
+        }
 
     # --- registers ---
     def read(self, offset: int) -> int:
@@ -319,7 +326,5 @@ class SoftwareDevice(ABC):
 
 
 def _now(settings: Settings) -> dict[str, int]:
-    """The registers with the current steps, phase and seed."""
-    return {
-        f"{name}_now": getattr(settings, name) for name in ("step", "step_negative", "penalty_step", "phase", "seed")
-    }
+    """The registers with the current steps, phases and seed."""
+    return {f"{name}_now": getattr(settings, name) for name in CHANGING}

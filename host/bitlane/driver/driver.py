@@ -9,6 +9,7 @@ from dataclasses import replace
 from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from bitlane.contract.cycles import predict
 from bitlane.contract.encoder_cycles import predict_encoding
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import unpack_master
 from bitlane.contract.prng import after_batches
@@ -20,7 +21,7 @@ from bitlane.errors import DataError, DeviceError
 from . import registers
 from .buffers import ModelBuffers, SampleBuffers
 from .encoding import Encoding, encoding_values
-from .fit import check_encoder, check_fit, check_rounding
+from .fit import check_encoder, check_fit, check_objective, check_rounding
 from .job import Counters, Job, JobResult
 from .polling import encode_and_wait, start_and_wait
 from .programming import ADDRESSES, check_addresses, register_values, strides
@@ -83,6 +84,7 @@ class Driver:
         settings = job.state.settings
         check_fit(self.config, job.geometry, settings.staleness, self.device.name)
         check_rounding(self.config, settings, self.device.name)
+        check_objective(self.config, settings, self.device.name)
         strides(job)
 
     def run(
@@ -169,7 +171,7 @@ class Driver:
     def _read_config(self) -> AcceleratorConfig:
         """The build's options; DeviceError if no hardware has such options."""
         try:
-            return AcceleratorConfig(
+            return (SoftwareConfig if self._read("more_objectives") else AcceleratorConfig)(
                 width=self._read("port_bits"),
                 outputs=self._read("outputs"),
                 max_features=self._read("max_features"),
@@ -193,7 +195,7 @@ class Driver:
         records, geometry = trace.records(), job.geometry
         master = unpack_master(models.model_out.array, geometry.features)
         snapshots = master.reshape(-1, geometry.outputs, geometry.features)
-        step = self._read("step_now")
+        step, shrinks = self._read("step_now"), isinstance(self.config, SoftwareConfig)
         settings = replace(
             job.state.settings,
             step=step,
@@ -202,6 +204,8 @@ class Driver:
             penalty_step=self._read("penalty_step_now"),
             phase=self._read("phase_now"),
             seed=self._seed_after(job),
+            shrink_step=self._read("shrink_step_now") if shrinks else 0,
+            shrink_phase=self._read("shrink_phase_now") if shrinks else 0,
         )
         return JobResult(
             loss=records[:, 1:],

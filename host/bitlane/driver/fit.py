@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS
+from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
     CHUNK,
@@ -65,6 +66,14 @@ def check_rounding(config: AcceleratorConfig, settings: Settings, name: str) -> 
     """Raise DataError if the settings ask for random rounding and the build has none."""
     if (settings.model_cut or settings.scaled_gradient_cut) and not config.random_rounding:
         raise DataError(f"{name} has no random rounding: open a device with random_rounding=True")
+
+
+def check_objective(config: AcceleratorConfig, settings: Settings, name: str) -> None:
+    """Raise DataError if the settings ask for an objective that only devices in software have, and this one has not."""
+    if settings.more_objectives and not isinstance(config, SoftwareConfig):
+        further = settings.further_loss != FurtherLoss.NONE
+        what = f"loss={settings.further_loss.name.lower()!r}" if further else "penalty='elasticnet'"
+        raise DataError(f"{name} has no {what}: use device='cpu', or a device opened with SoftwareConfig()")
 
 
 def check_encoder(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:

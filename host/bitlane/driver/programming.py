@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, WEIGHT_EXPONENT
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.registers import REGISTERS
 from bitlane.errors import DataError, DeviceError
@@ -12,6 +13,7 @@ from .buffers import ModelBuffers, SampleBuffers
 from .job import Job
 
 ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
+OBJECTIVE = ("further_loss", "epsilon", "shrink_step", "shrink_phase")  # registers of `SoftwareConfig`
 STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
 BOUND_MASK = (1 << BOUND.bits) - 1
 WEIGHT_EXPONENT_MASK = (1 << WEIGHT_EXPONENT.bits) - 1
@@ -28,7 +30,7 @@ def register_values(
     samples, models : SampleBuffers, ModelBuffers
         Buffers of the job.
     config : AcceleratorConfig
-        Build of the device: registers of random rounding exist only where it has random rounding.
+        Build of the device: registers of options exist only where it has them.
 
     Raises
     ------
@@ -61,6 +63,8 @@ def register_values(
     if config.random_rounding:
         cuts = {"model_cut": settings.model_cut, "scaled_gradient_cut": settings.scaled_gradient_cut}
         values |= {"cuts": REGISTERS["cuts"].pack(cuts), "seed": settings.seed}
+    if isinstance(config, SoftwareConfig):
+        values |= {name: int(getattr(settings, name)) for name in OBJECTIVE}
     return values
 
 

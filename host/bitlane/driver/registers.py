@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bitlane.contract.registers import FIELDS, REGISTERS
+from bitlane.contract.registers import FIELDS
+from bitlane.contract.software_registers import EVERY_REGISTER
 from bitlane.devices.protocol import Device
 
 
@@ -18,7 +19,7 @@ def read(device: Device, name: str) -> int:
     if name in FIELDS:
         home, _ = FIELDS[name]
         return home.unpack(read(device, home.name))[name]
-    register = REGISTERS[name]
+    register = EVERY_REGISTER[name]
     return sum(device.read(register.offset + 4 * word) << 32 * word for word in range(register.words))
 
 
@@ -44,7 +45,7 @@ def write(device: Device, name: str, value: int) -> None:
         _fits(name, value, field.bits)
         write(device, home.name, home.pack(home.unpack(read(device, home.name)) | {name: value}))
         return
-    register = REGISTERS[name]
+    register = EVERY_REGISTER[name]
     _fits(name, value, 32 * register.words)
     for word in range(register.words):
         device.write(register.offset + 4 * word, value >> 32 * word & 0xFFFF_FFFF)

@@ -13,7 +13,7 @@ from bitlane.contract.state import ModelState
 from bitlane.reference.machine import EpochResult
 
 from .library import CArrays, CRules, CShape, run_epoch
-from .plan import PHASE, SATURATIONS, SEED, arrays_of, rules_of, shape_of
+from .plan import PHASE, SATURATIONS, SEED, SHRINK_PHASE, arrays_of, rules_of, shape_of
 
 
 class MachineEngine:
@@ -52,7 +52,8 @@ class MachineEngine:
     def end_epoch(self) -> EpochResult:
         """Return the result of the epoch, and decay steps and penalty step."""
         counters = self._arrays.counters
-        advanced = replace(self._settings, phase=int(counters[PHASE]), seed=int(counters[SEED]))
+        phase, shrink_phase, seed = (int(counters[index]) for index in (PHASE, SHRINK_PHASE, SEED))
+        advanced = replace(self._settings, phase=phase, shrink_phase=shrink_phase, seed=seed)
         self._settings = advanced.after_epoch()
         master = self._arrays.master[:, : self._features].copy()
         epoch = EpochResult(self._arrays.loss.copy(), int(counters[SATURATIONS]), ModelState(master, self._settings))

@@ -17,18 +17,19 @@ from bitlane.contract.formats import (
     SCALED_GRADIENT,
     SHRINK_SHIFT,
 )
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.layout import CHUNK, DIGIT_BITS, LABELS_PER_WORD
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import CUT_BITS
 from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_STEP
 from bitlane.contract.sigmoid_lut import LUT_ADDRESS_BITS
 from bitlane.reference.blocks import BASE_SHIFT, DRAW_SHIFT, HALF, LARGEST_EXPONENT, LEVEL_SHIFT
+from bitlane.reference.further_losses import FURTHER_LOSS_SHIFT, LARGEST_SLOPE, ONE
 from bitlane.reference.machine import (
     CELL_BITS,
     HALF_LOSS_SHIFT,
     LEVEL_COEFFICIENT_SHIFT,
     LOSS_SHIFT,
-    ONE,
     PHASE_BITS,
 )
 from bitlane.support.c_library import load_library
@@ -51,6 +52,8 @@ NUMBERS = {
     "CELL_BITS": CELL_BITS,
     "LOSS_SHIFT": LOSS_SHIFT,
     "HALF_LOSS_SHIFT": HALF_LOSS_SHIFT,
+    "FURTHER_LOSS_SHIFT": FURTHER_LOSS_SHIFT,
+    "LARGEST_SLOPE": LARGEST_SLOPE,
     "LABEL_SHIFT": RESIDUAL.fraction - LABEL.fraction,
     "LEVEL_COEFFICIENT_SHIFT": LEVEL_COEFFICIENT_SHIFT,
     "LEVEL_SHIFT": LEVEL_SHIFT,
@@ -64,7 +67,9 @@ NUMBERS = {
     "ONE": ONE,
     "LOSS_SQUARES": Loss.SQUARES,
     "LOSS_HINGE": Loss.HINGE,
+    **{f"FURTHER_{loss.name}": loss for loss in FurtherLoss},
     **{f"PROX_{prox.name}": prox for prox in Prox},
+    "PROX_L1_AND_SHRINK": len(Prox),  # of the C code alone: a batch of elastic net in which the phase carries
 }
 FORMATS = {
     "MASTER": MASTER,

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.fixed_point import split_float
-from bitlane.contract.formats import PENALTY_STEP_FRACTION
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
@@ -20,12 +19,12 @@ from bitlane.contract.prng import model_lanes, scaled_gradient_lanes
 from bitlane.contract.settings import Settings
 from bitlane.contract.sigmoid_lut import sigmoid_lut
 from bitlane.contract.state import ModelState
-from bitlane.reference.machine import BOUND_SHIFT, PHASE_BITS, STEP_SHIFT, TABLE_SHIFT, THRESHOLD_SHIFT
+from bitlane.reference.machine import BOUND_SHIFT, STEP_SHIFT, TABLE_SHIFT, THRESHOLD_SHIFT, phase_rate
 
 TILE_WORDS = 8192  # of rows whose words stay in the second cache between dot products and gradients: 64 KiB
 CODEBOOK_TILE_LEVELS = 1 << 15  # drawn levels of such rows, for codebooks: 128 KiB of each copy
 CACHE_LINE = 64  # bytes
-PHASE, SEED, SATURATIONS, BANK = range(4)  # indices in `Arrays.counters`
+PHASE, SHRINK_PHASE, SEED, SATURATIONS, BANK = range(5)  # indices in `Arrays.counters`
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
@@ -55,11 +54,14 @@ class Rules(NamedTuple):
     """The settings of an epoch, as the C functions use them."""
 
     loss: int
+    further_loss: int
+    epsilon: int
     mantissa: int
     shift: int
     mantissa_negative: int
     shift_negative: int
     rate: int  # what the phase grows by at a batch's end
+    shrink_rate: int  # the same of the shrinks beside a threshold
     prox: int
     threshold: int
     low: int  # the box, as master weights
@@ -85,8 +87,8 @@ class Arrays(NamedTuple):
     totals : int64 [banks, outputs]
         Their sums.
     loss : int64 [outputs]
-    counters : int64 [4]
-        At `PHASE`, `SEED`, `SATURATIONS`, and `BANK`: the bank that this batch reads.
+    counters : int64 [5]
+        At `PHASE`, `SHRINK_PHASE`, `SEED`, `SATURATIONS`, and `BANK`: the bank that this batch reads.
     base_at, draw_at : int64 [rows]
         Word of the base and of the draw region where a row begins.
     labels : int64 [outputs, rows]
@@ -155,18 +157,20 @@ def rules_of(settings: Settings, features: int) -> Rules:
     """Return the settings of an epoch with `features` features."""
     mantissa, exponent = split_float(settings.step)
     mantissa_negative, exponent_negative = split_float(settings.step_negative)
-    penalty, penalty_exponent = split_float(settings.penalty_step)
-    rate = (penalty << PHASE_BITS - PENALTY_STEP_FRACTION) >> penalty_exponent
+    rate, shrink_rate = phase_rate(settings.penalty_step), phase_rate(settings.shrink_step)
     threshold = rate >> THRESHOLD_SHIFT
-    prox = Prox.NONE if settings.prox == Prox.L1 and not threshold else settings.prox
+    prox = Prox.NONE if settings.prox == Prox.L1 and not threshold and not shrink_rate else settings.prox
     low, high = settings.bounds
     return Rules(
         int(settings.loss),
+        int(settings.further_loss),
+        settings.epsilon,
         mantissa,
         exponent + STEP_SHIFT,
         mantissa_negative,
         exponent_negative + STEP_SHIFT,
         rate,
+        shrink_rate,
         int(prox),
         threshold,
         low << BOUND_SHIFT,
@@ -185,8 +189,9 @@ def arrays_of(geometry: Geometry, state: ModelState, levels: Int32s | None, shap
     rows = shape.tile_groups * geometry.rows_per_beat
     banks = 1 + state.settings.staleness
     copies = 1 if geometry.codebook else 2
-    counters = np.zeros(4, np.int64)
-    counters[PHASE], counters[SEED] = state.settings.phase, state.settings.seed
+    counters = np.zeros(5, np.int64)
+    settings = state.settings
+    counters[PHASE], counters[SHRINK_PHASE], counters[SEED] = settings.phase, settings.shrink_phase, settings.seed
     return Arrays(
         _padded(state.master, padded),
         np.full((geometry.outputs, geometry.chunks), np.iinfo(np.int64).max >> 1, np.int64),

@@ -20,15 +20,16 @@ struct shape {
 
 /* As `Rules` in plan.py. */
 struct rules {
-    int64_t loss, mantissa, shift, mantissa_negative, shift_negative;
+    int64_t loss, further_loss, epsilon, mantissa, shift, mantissa_negative, shift_negative;
     int64_t rate;            /* what the phase grows by at a batch's end */
+    int64_t shrink_rate;     /* the same of the shrinks beside a threshold */
     int64_t prox, threshold; /* of L1 */
     int64_t low, high;       /* the box, as master weights */
     int64_t proximal;        /* features, from the first, that the proximal operator changes */
     int64_t staleness, weight_exponent, model_cut, scaled_gradient_cut;
 };
 
-enum { PHASE, SEED, SATURATIONS, BANK }; /* in `counters` */
+enum { PHASE, SHRINK_PHASE, SEED, SATURATIONS, BANK }; /* in `counters` */
 
 /* As `Arrays` in plan.py, where their shapes stand. */
 struct arrays {

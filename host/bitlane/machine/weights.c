@@ -2,21 +2,34 @@
 
 static inline int64_t proximal_step(int64_t prox, const struct rules *rules, int64_t master)
 {
+    if (prox == PROX_L1 || prox == PROX_L1_AND_SHRINK) {
+        master = master > 0 ? largest(master - rules->threshold, 0) : least(master + rules->threshold, 0);
+        return prox == PROX_L1 ? master : master - (master >> SHRINK_SHIFT);
+    }
     if (prox == PROX_L2)
         return master - (master >> SHRINK_SHIFT);
-    if (prox == PROX_L1)
-        return master > 0 ? largest(master - rules->threshold, 0) : least(master + rules->threshold, 0);
     if (master >= rules->high)
         return rules->high;
     return largest(master, rules->low);
 }
 
-/* Advance the phase at the end of a batch; return the proximal operator to apply. */
+/* Advance a phase by a rate; return whether it carries. */
+static int carries(int64_t *phase, int64_t rate)
+{
+    int64_t sum = *phase + rate;
+    *phase = sum & ((INT64_C(1) << PHASE_BITS) - 1);
+    return (sum >> PHASE_BITS) != 0;
+}
+
+/* Advance both phases at the end of a batch; return the proximal operator to apply. */
 static int64_t end_batch(const struct epoch *e)
 {
-    int64_t *counters = e->arrays.counters, phase = counters[PHASE] + e->rules.rate;
-    counters[PHASE] = phase & ((INT64_C(1) << PHASE_BITS) - 1);
-    return e->rules.prox == PROX_L2 && !(phase >> PHASE_BITS) ? PROX_NONE : e->rules.prox;
+    int64_t *counters = e->arrays.counters, prox = e->rules.prox;
+    int carried = carries(counters + PHASE, e->rules.rate);
+    int shrinks = carries(counters + SHRINK_PHASE, e->rules.shrink_rate);
+    if (prox == PROX_L2)
+        return carried ? PROX_L2 : PROX_NONE;
+    return prox == PROX_L1 && shrinks ? PROX_L1_AND_SHRINK : prox;
 }
 
 /* Write the weights that dot products read, and their sums, to a bank. */

@@ -27,6 +27,7 @@ from bitlane.contract.formats import (
     STEP_FRACTION,
     Fixed,
 )
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import CUT_BITS
@@ -36,10 +37,10 @@ from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 from bitlane.contract.state import ModelState
 
 from .blocks import Change, CodebookBlock, DigitBlock, Floats, Int64s, RowBlock
+from .further_losses import ONE, further_losses
 
 BLOCK = 1 << 16  # digits stored as floats at a time
 PHASE_BITS = 32
-ONE = 1 << RESIDUAL.fraction
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
 HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
 STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - SCALED_GRADIENT.fraction
@@ -183,17 +184,18 @@ class Reference:
             start = stop
 
     def _end_batch(self) -> _Prox | None:
-        """Advance seed and phase at the end of a batch, and return the proximal step, if any."""
+        """Advance seed and phases at the end of a batch, and return the proximal step, if any."""
         settings = replace(self._settings, seed=after_batches(self._settings.seed, 1))
-        mantissa, exponent = split_float(settings.penalty_step)
-        rate = (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
-        phase = settings.phase + rate
-        self._settings = replace(settings, phase=phase % (1 << PHASE_BITS))
+        rate = phase_rate(settings.penalty_step)
+        phase, shrink_phase = settings.phase + rate, settings.shrink_phase + phase_rate(settings.shrink_step)
+        end = 1 << PHASE_BITS
+        self._settings = replace(settings, phase=phase % end, shrink_phase=shrink_phase % end)
         proximal = self._geometry.features - settings.unpenalized_intercept
         if settings.prox == Prox.L2 and phase >> PHASE_BITS:
             return _Prox(settings, 0, proximal)
-        if settings.prox == Prox.L1 and rate >> THRESHOLD_SHIFT:
-            return _Prox(settings, rate >> THRESHOLD_SHIFT, proximal)
+        shrinks = bool(shrink_phase >> PHASE_BITS)
+        if settings.prox == Prox.L1 and (rate >> THRESHOLD_SHIFT or shrinks):
+            return _Prox(settings, rate >> THRESHOLD_SHIFT, proximal, shrinks)
         if settings.prox == Prox.BOX:
             return _Prox(settings, 0, proximal)
         return None
@@ -204,7 +206,11 @@ class Reference:
 
         `first_row` is the position of the first row in its batch.
         """
-        slopes, loss, clipped = losses(self._settings.loss, dots, labels)
+        further = self._settings.further_loss
+        if further == FurtherLoss.NONE:
+            slopes, loss, clipped = losses(self._settings.loss, dots, labels)
+        else:
+            slopes, loss, clipped = further_losses(further, self._settings.epsilon, dots, labels)
         self._loss = self._loss + loss.sum(axis=0)
         self._saturations += clipped
         mantissa, exponent = split_float(self._settings.step)
@@ -271,21 +277,33 @@ class Reference:
 
 @dataclass(frozen=True)
 class _Prox:
-    """The proximal step at the end of a batch, for the first `features` weights."""
+    """The proximal step at the end of a batch, for the first `features` weights; with L1 it may shrink them too."""
 
     settings: Settings
     threshold: int
     features: int
+    shrinks: bool = False
 
     def apply(self, master: Int64s) -> Int64s:
         """Return the master weights, of any shape, after the step."""
         if self.settings.prox == Prox.L2:
-            return master - (master >> SHRINK_SHIFT)
+            return _shrunk(master)
         if self.settings.prox == Prox.L1:
-            return np.where(master > 0, np.maximum(master - self.threshold, 0), np.minimum(master + self.threshold, 0))
+            below = np.where(master > 0, np.maximum(master - self.threshold, 0), np.minimum(master + self.threshold, 0))
+            return _shrunk(below) if self.shrinks else below
         low, high = self.settings.bounds
         units = master >> BOUND_SHIFT
         return np.where(units >= high, high << BOUND_SHIFT, np.where(units < low, low << BOUND_SHIFT, master))
+
+
+def _shrunk(master: Int64s) -> Int64s:
+    return master - (master >> SHRINK_SHIFT)
+
+
+def phase_rate(penalty: int) -> int:
+    """Return what a phase grows by at the end of a batch: a penalty step in units of ``2**-32``."""
+    mantissa, exponent = split_float(penalty)
+    return (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
 
 
 def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s], Int64s, int]:

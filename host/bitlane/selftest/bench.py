@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.registers import REGISTERS, Register, absent_registers
+from bitlane.contract.registers import Register, absent_registers
+from bitlane.contract.software_registers import EVERY_REGISTER, registers_of
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.errors import BitlaneError
@@ -53,7 +54,7 @@ class CheckContext:
 
     def read(self, name: str) -> int:
         """Return the low 32 bits of a register."""
-        return self.device.read(REGISTERS[name].offset)
+        return self.device.read(EVERY_REGISTER[name].offset)
 
 
 class DeviceProxy:
@@ -114,7 +115,7 @@ class RegisterWord:
 def register_words(config: AcceleratorConfig) -> Iterator[RegisterWord]:
     """Yield every register word of a build except `control`, where a write is a command."""
     absent = absent_registers(True, config.random_rounding, config.encoder)
-    for register in REGISTERS.values():
+    for register in registers_of(config).values():
         if register.name not in ("control", *absent):
             yield from (RegisterWord(register, number) for number in range(register.words))
 

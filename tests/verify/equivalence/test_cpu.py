@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.machine import plan
 from bitlane.machine.library import run_epoch
-from bitlane_verify.equivalence.random_jobs import CONFIGS, random_job
+from bitlane_verify.equivalence.random_jobs import CONFIGS, SOFTWARE_CONFIGS, random_job
 from bitlane_verify.equivalence.rig import difference
 
 CAPACITY = 64 << 20
@@ -50,15 +50,18 @@ def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     run_epoch.cache_clear()
 
 
+@pytest.mark.parametrize("builds", [CONFIGS, SOFTWARE_CONFIGS], ids=["hardware", "more objectives"])
 @pytest.mark.parametrize("runs", [100, pytest.param(2500, marks=pytest.mark.slow)])
-def test_random_runs(seed: int, runs: int, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_runs(
+    seed: int, runs: int, builds: Sequence[AcceleratorConfig], vectors: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """1 to 512 features, all digits, modes and builds, partial batches and beats, saturation, one or two launches.
 
     Batches have one tile or many.
     """
     for number in range(seed, seed + runs):
         rng = np.random.default_rng(number)
-        config = CONFIGS[rng.integers(len(CONFIGS))]
+        config = builds[rng.integers(len(builds))]
         monkeypatch.setattr(plan, "TILE_WORDS", int(rng.choice([1, 64, 8192])))
         monkeypatch.setattr(plan, "CODEBOOK_TILE_LEVELS", int(rng.choice([1, 512, 1 << 15])))
         job = random_job(rng, config)

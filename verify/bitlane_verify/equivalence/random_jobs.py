@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
-from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, WEIGHT_EXPONENT
+from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, RESIDUAL, WEIGHT_EXPONENT
+from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, level_slots
 from bitlane.contract.modes import Loss, Prox
@@ -50,6 +53,10 @@ CONFIGS = (
     _small(128, 2, level_slots=128),
     _small(512, 1, level_slots=128),
 )
+
+
+# The same builds as devices in software, which have more objectives.
+SOFTWARE_CONFIGS = tuple(SoftwareConfig(**asdict(config)) for config in CONFIGS)
 
 
 EPOCH_BEATS = 2500  # of a random epoch, about, at most
@@ -116,6 +123,8 @@ def random_job(
     reach = int(chosen.choice([0, 24, MASTER.bits - 1]))  # weights of zero, small, or of any size
     master = chosen.integers(-(1 << reach), 1 << reach, (geometry.outputs, geometry.features))
     settings = random_settings(chosen, 2 * geometry.chunks <= config.max_chunks, config.random_rounding)
+    if isinstance(config, SoftwareConfig):
+        settings = with_random_objective(chosen, settings)
     return Job(
         geometry,
         base_regions=[base() for _ in range(1 if draws else sets)],
@@ -157,6 +166,19 @@ def random_settings(chosen: Random, two_models: bool, rounding: bool = False) ->
         model_cut=_cut(chosen) if rounding else 0,
         scaled_gradient_cut=_cut(chosen) if rounding else 0,
         seed=int(chosen.integers(1 << SEED_BITS)) if rounding else 0,
+    )
+
+
+def with_random_objective(chosen: Random, settings: Settings) -> Settings:
+    """Return the settings with a random further loss, or none, and with elastic net or without."""
+    reach = 1 << int(chosen.integers(RESIDUAL.bits))  # of epsilon: small ones as often as large ones
+    return replace(
+        settings,
+        further_loss=FurtherLoss(int(chosen.choice(list(FurtherLoss)))),
+        epsilon=int(chosen.integers(reach)),
+        prox=Prox.L1 if chosen.random() < 0.4 else settings.prox,
+        shrink_step=_mantissa_exponent(chosen) if chosen.random() < 0.7 else 0,
+        shrink_phase=int(chosen.integers(1 << 32)),
     )
 
 
