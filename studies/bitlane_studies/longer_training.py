@@ -30,7 +30,8 @@ from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.protocol import Device
 from bitlane.evaluation.metrics import constant_loss, losses_of
 from bitlane.support.text import align_columns
-from bitlane.training.objective import LOSSES, Objective
+from bitlane.training.losses import LOSSES
+from bitlane.training.objective import Objective
 from bitlane.training.options import DECAY, TrainingOptions
 from bitlane.training.train import train
 

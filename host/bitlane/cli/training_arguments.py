@@ -10,7 +10,7 @@ from typing import Any
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
-from bitlane.training.objective import LOSSES
+from bitlane.training.losses import LOSSES
 from bitlane.training.options import AUTO, derived_epochs
 
 from .argument_types import draws, epochs, number_or_auto, positive, seed

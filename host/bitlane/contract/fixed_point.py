@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 
-from .formats import DECAY_FRACTION, EXPONENT_BITS, MANTISSA_BITS, Fixed
+from .formats import DECAY_FRACTION, EXPONENT_BITS, MANTISSA_BITS, PENALTY_STEP_FRACTION, Fixed
 
 MANTISSA_END = 1 << MANTISSA_BITS
 MAX_EXPONENT = (1 << EXPONENT_BITS) - 1
 NO_DECAY = 1 << DECAY_FRACTION
+PHASE_BITS = 32
 
 
 def round_half_up(x: NDArray[np.int64], n: int | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -120,6 +121,12 @@ def encode_float(value: float, fraction: int, name: str = "value") -> int:
 def split_float(register: int) -> tuple[int, int]:
     """Return mantissa and exponent of a step or penalty register."""
     return register & (MANTISSA_END - 1), register >> MANTISSA_BITS
+
+
+def phase_rate(register: int) -> int:
+    """Return what a phase grows by at the end of a batch: a penalty step in units of ``2**-PHASE_BITS``."""
+    mantissa, exponent = split_float(register)
+    return (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
 
 
 def decode_float(register: int, fraction: int) -> float:

@@ -82,7 +82,7 @@ class Settings:
             scaled_gradient_cut=self.cut_at(step),
             step_negative=decayed(self.step_negative, self.decay),
             penalty_step=decayed(self.penalty_step, self.decay),
-            shrink_step=decayed(self.shrink_step, self.decay),
+            shrink_step=decayed(self.shrink_step, self.decay) if self.shrink_step else 0,
         )
 
     def cut_at(self, step: int) -> int:

@@ -205,7 +205,7 @@ class Driver:
             phase=self._read("phase_now"),
             seed=self._seed_after(job),
             shrink_step=self._read("shrink_step_now") if shrinks else 0,
-            shrink_phase=self._read("shrink_phase_now") if shrinks else 0,
+            shrink_phase=self._read("shrink_phase_now") if shrinks else job.state.settings.shrink_phase,
         )
         return JobResult(
             loss=records[:, 1:],

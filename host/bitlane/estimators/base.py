@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import CHUNK, MAX_EPOCHS, MAX_ROWS, WORD_BITS
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
@@ -32,6 +33,7 @@ from bitlane.training.bit_plan import BitPlan
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.learning_rate import with_steady_rate
+from bitlane.training.losses import LINEAR_LOSSES
 from bitlane.training.objective import Bounds, ClassWeights, Objective
 from bitlane.training.options import AUTO, TrainingOptions, derived_decay, derived_epochs
 from bitlane.training.result import OnEpoch, TrainingResult
@@ -72,6 +74,8 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     penalty: str | None = None
     alpha: float = 0.0
     bounds: Bounds | None = None
+    l1_ratio: float = 0.15
+    epsilon: float = 0.1
     clip: str | None = "auto"
     staleness: int = 0
     model_bits: int | None = None
@@ -190,7 +194,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
         return TrainingOptions(
             precision=self._precision(policy_of(self.bits)),
-            objective=Objective(*(as_python(getattr(self, name)) for name in ("loss", "penalty", "alpha", "bounds"))),
+            objective=Objective(**{name: as_python(getattr(self, name)) for name in _OBJECTIVE}),
             class_weight=tuple(class_weight),
             seed=seed,
             batch_size=batch_size,
@@ -277,6 +281,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             values = partial(_negative_scores, held=held, score=self._score_of)
         else:
             unit = np.ones(rows.targets.shape[1]) if options.objective.margins else rows.targets.var(axis=0)
+            unit = np.sqrt(unit) if options.objective.loss in LINEAR_LOSSES else unit
             values = partial(_relative_losses, unit=np.where(unit > 0, unit, 1.0))
         return PlateauEnding(Plateau(tol or 0.0, patience), values, cools=self.decay == AUTO)
 
@@ -450,7 +455,8 @@ def _device_config(options: TrainingOptions, features: int, device: DeviceSpec) 
 
     Devices in software are as wide as the table; a simulator of the RTL would be compiled for minutes.
     """
-    usual = AcceleratorConfig(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
+    build = SoftwareConfig if options.objective.more_objectives else AcceleratorConfig
+    usual = build(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
     devices = device if isinstance(device, list | tuple) else [device]
     if not all(isinstance(each, str) and each in SOFTWARE for each in devices):
         return usual
@@ -462,5 +468,6 @@ def _device_config(options: TrainingOptions, features: int, device: DeviceSpec) 
     )
 
 
+_OBJECTIVE = tuple(field.name for field in fields(Objective))
 _DERIVED = {"batch_size", "decay", "epochs"}  # parameters from which options follow
 _SHARED = {field.name for field in fields(TrainingOptions)} & {field.name for field in fields(LinearSGD)} - _DERIVED

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bitlane.contract.fixed_point import PHASE_BITS
 from bitlane.contract.formats import (
     LABEL,
     LEVEL,
@@ -30,7 +31,6 @@ from bitlane.reference.machine import (
     HALF_LOSS_SHIFT,
     LEVEL_COEFFICIENT_SHIFT,
     LOSS_SHIFT,
-    PHASE_BITS,
 )
 from bitlane.support.c_library import load_library
 

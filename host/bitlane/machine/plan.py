@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import split_float
+from bitlane.contract.fixed_point import phase_rate, split_float
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
@@ -19,7 +19,7 @@ from bitlane.contract.prng import model_lanes, scaled_gradient_lanes
 from bitlane.contract.settings import Settings
 from bitlane.contract.sigmoid_lut import sigmoid_lut
 from bitlane.contract.state import ModelState
-from bitlane.reference.machine import BOUND_SHIFT, STEP_SHIFT, TABLE_SHIFT, THRESHOLD_SHIFT, phase_rate
+from bitlane.reference.machine import BOUND_SHIFT, STEP_SHIFT, TABLE_SHIFT, THRESHOLD_SHIFT
 
 TILE_WORDS = 8192  # of rows whose words stay in the second cache between dot products and gradients: 64 KiB
 CODEBOOK_TILE_LEVELS = 1 << 15  # drawn levels of such rows, for codebooks: 128 KiB of each copy

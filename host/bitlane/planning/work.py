@@ -11,6 +11,7 @@ from bitlane.contract.cycles import predict
 from bitlane.contract.draws import GROUP_SETS, DrawSet
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ValueType
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.driver.encoding import set_runs
@@ -104,6 +105,8 @@ def estimate_work(
     check_fit(config, geometry, options.staleness, BUILD)
     if options.random_rounding and not config.random_rounding:
         raise DataError("rounding weights or gradients at random needs a build with random rounding")
+    if options.objective.more_objectives and not isinstance(config, SoftwareConfig):
+        raise DataError("a build has no further losses and no elastic net: they need a device in software")
     shared = options.precision.sampling != "naive"
     plan = ExecutionPlan(geometry, options.epochs, options.draw_sets, shared, snapshots, capacity)
     encoding = None if size.value_type is None else encoding_that_fits(config, plan, size.value_type)

@@ -13,14 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import round_at_random, round_half_up, saturate, split_float
+from bitlane.contract.fixed_point import (
+    PHASE_BITS,
+    phase_rate,
+    round_at_random,
+    round_half_up,
+    saturate,
+    split_float,
+)
 from bitlane.contract.formats import (
     BOUND,
     LABEL,
     LEVEL_SCALED_GRADIENT,
     LOSS,
     MASTER,
-    PENALTY_STEP_FRACTION,
     RESIDUAL,
     SCALED_GRADIENT,
     SHRINK_SHIFT,
@@ -40,7 +46,6 @@ from .blocks import Change, CodebookBlock, DigitBlock, Floats, Int64s, RowBlock
 from .further_losses import ONE, further_losses
 
 BLOCK = 1 << 16  # digits stored as floats at a time
-PHASE_BITS = 32
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
 HALF_LOSS_SHIFT = LOSS.fraction - RESIDUAL.fraction - 1  # of each of the two copies' losses
 STEP_SHIFT = RESIDUAL.fraction + STEP_FRACTION - SCALED_GRADIENT.fraction
@@ -298,12 +303,6 @@ class _Prox:
 
 def _shrunk(master: Int64s) -> Int64s:
     return master - (master >> SHRINK_SHIFT)
-
-
-def phase_rate(penalty: int) -> int:
-    """Return what a phase grows by at the end of a batch: a penalty step in units of ``2**-32``."""
-    mantissa, exponent = split_float(penalty)
-    return (mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent
 
 
 def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s], Int64s, int]:

@@ -13,6 +13,7 @@ from bitlane.quantization.scaling import Floats
 
 from .checkpoint import Checkpoint, advanced
 from .launches import Launch
+from .losses import loss_unit
 from .plan import ExecutionPlan
 from .result import Bound, OnEpoch, Stalls, TrainingResult
 
@@ -55,7 +56,7 @@ class ResultAccumulator:
         self._passes += 1
         self._targets = targets
         with np.errstate(over="ignore"):  # the loss is infinite then
-            self._unit = self._first.scaling.label_unit[targets] ** 2
+            self._unit = loss_unit(self._first.options.objective.loss, self._first.scaling.label_unit[targets])
         self._cycles = self._ended = 0
         self._partial = np.zeros(len(targets), np.int64)
 

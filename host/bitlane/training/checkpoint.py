@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.fixed_point import split_float
-from bitlane.contract.formats import PENALTY_STEP_FRACTION
+from bitlane.contract.fixed_point import PHASE_BITS, phase_rate
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.prng import after_batches
 from bitlane.contract.settings import Settings
@@ -24,8 +24,9 @@ from bitlane.support.atomic import atomic_write
 from .options import AUTO, TrainingOptions
 
 FORMAT = 5
-PHASE_BITS = 32
 SCALING = ("fit_intercept", "margins", "intercept_value", "weight_exponent")  # numbers of a `Scaling`
+
+REGISTER_TYPES = {"loss": Loss, "prox": Prox, "further_loss": FurtherLoss, "bounds": tuple}  # of `Settings`
 
 _DAMAGE = (KeyError, TypeError, ValueError, EOFError, OSError, AttributeError, zipfile.BadZipFile)
 
@@ -136,8 +137,8 @@ class Checkpoint:
     def _of(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Checkpoint:
         settings = []
         for registers in header["settings"]:
-            typed = {"loss": Loss(registers["loss"]), "prox": Prox(registers["prox"])}
-            settings.append(Settings(**{**registers, **typed, "bounds": tuple(registers["bounds"])}))
+            typed = {name: kind(registers[name]) for name, kind in REGISTER_TYPES.items() if name in registers}
+            settings.append(Settings(**registers | typed))  # the defaults, where they did not exist yet
         options = TrainingOptions.from_dict(header["options"])
         master, levels = arrays.pop("master"), arrays.pop("levels", None)
         scaling = Scaling(**{**arrays, **header["scaling"]})
@@ -157,8 +158,12 @@ def _expect(array: NDArray[Any] | None, shape: tuple[int, int], what: str) -> No
 def advanced(settings: Settings, epochs: int, batches: int) -> Settings:
     """Return the registers after this many epochs of this many batches each."""
     for _ in range(epochs):
-        mantissa, exponent = split_float(settings.penalty_step)
-        phase = settings.phase + batches * ((mantissa << PHASE_BITS - PENALTY_STEP_FRACTION) >> exponent)
-        seed = after_batches(settings.seed, batches)
-        settings = replace(settings.after_epoch(), phase=phase % (1 << PHASE_BITS), seed=seed)
+        phase = settings.phase + batches * phase_rate(settings.penalty_step)
+        shrink_phase = settings.shrink_phase + batches * phase_rate(settings.shrink_step)
+        settings = replace(
+            settings.after_epoch(),
+            phase=phase % (1 << PHASE_BITS),
+            shrink_phase=shrink_phase % (1 << PHASE_BITS),
+            seed=after_batches(settings.seed, batches),
+        )
     return settings

@@ -112,7 +112,7 @@ class Forecast:
         values = scaling.values(X[some])
         labels = (np.asarray(targets[some], np.float64) - scaling.label_center) / scaling.label_scale
         variances = {bits: draw_variance(values, precision.base_bits) for bits, precision in precisions.items()}
-        alpha = options.objective.alpha if options.objective.penalty == "l2" else 0.0
+        alpha = options.objective.strengths[1]
         cycles = {}
         for bits, precision in precisions.items():
             geometry = geometry_of(replace(checkpoint, options=replace(options, precision=precision)), len(X), driver)

@@ -13,13 +13,13 @@ from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
+from .losses import CURVATURE, loss_factor
 from .objective import Objective
 from .options import AUTO, TrainingOptions
 from .table_scaling import scaling_of
 
 LARGEST = 4.0  # rate times curvature
 ROWS = 2_048  # looked at
-CURVATURE = {"log_loss": 0.25}  # the largest second derivative of the loss; 1 for the others
 SHARE = 0.9  # of the largest stable rate
 STEADY = 1 / 8  # of the rate with decay, without: the noise of batches and draws stays then, and grows with the rate
 STALE = 0.25  # of the rate of staleness 0, at which staleness 1 trains as well
@@ -63,13 +63,13 @@ def with_learning_rate(
 ) -> TrainingOptions:
     """Return options with a number as learning rate: where it is "auto", nine tenths of the largest stable one.
 
-    With stored rows v, weights g of their classes and the largest curvature c of the loss (1/4 for log_loss, otherwise
-    1, which for hinge is the rise of the slope over one unit of margin), the mean square of the weights along a
-    direction u shrinks if ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here
-    u is the direction with the largest a. Independent draws Q of v add noise that is not small in directions in which
-    the data is: the rate is also limited to ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different
-    class weights, the one with the least rate counts. Staleness 1 takes a quarter, and a rate without decay an
-    eighth: a quarter to a sixteenth ends with about the same loss, more or less ends higher.
+    With stored rows v, weights g of their classes and the largest curvature c of the loss (`losses.CURVATURE`), the
+    mean square of the weights along a direction u shrinks if
+    ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here u is the direction with
+    the largest a. Independent draws Q of v add noise that is not small in directions in which the data is: the rate is
+    also limited to ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different class weights, the one
+    with the least rate counts. Staleness 1 takes a quarter, and a rate without decay an eighth: a quarter to a
+    sixteenth ends with about the same loss, more or less ends higher.
 
     Parameters
     ----------
@@ -98,14 +98,15 @@ def automatic_rates(
     """Return the rate of `with_learning_rate` for each of several precisions and their ridges."""
     some = sample_of(X)
     values, labels = scaling.values(dense_rows(X[some])), y[some]
-    curvature = CURVATURE.get(options.objective.loss, 1.0)
-    most = min(LARGEST / curvature, LARGEST * options.batch_size)
+    loss = options.objective.loss
+    curvature, largest_step = CURVATURE[loss], LARGEST * options.batch_size / loss_factor(loss)
+    most = min(LARGEST / curvature, largest_step)
     targets = []  # mean weight, and the feedback of rows without draws
     for target, (below, other) in enumerate(options.class_weight):
         weights = np.where(labels[:, target] < 0, below, other)
         largest = max(below, other)
         if largest > 0 and weights.any():
-            most = min(most, LARGEST * options.batch_size / largest)
+            most = min(most, largest_step / largest)
             targets.append((weights.mean(), _feedback(values, weights, options.batch_size) / SHARE / 2))
     share = (STALE if options.staleness else 1.0) * (STEADY if options.decay == 1.0 else 1.0)
     rates = []

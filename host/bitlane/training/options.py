@@ -178,6 +178,8 @@ class TrainingOptions:
             "penalty": objective.penalty,
             "alpha": objective.alpha,
             "bounds": objective.bounds,
+            "l1_ratio": objective.l1_ratio,
+            "epsilon": objective.epsilon,
         }
         return flat | {name: getattr(self, name) for name in _OWN} | {"codebook": precision.codebook}
 
@@ -187,8 +189,9 @@ class TrainingOptions:
         rest = dict(flat)
         precision = Precision(rest.pop("bits"), rest.pop("sampling"), rest.pop("codebook"))
         bounds = rest.pop("bounds")
+        later = {name: rest.pop(name) for name in ("l1_ratio", "epsilon") if name in rest}  # newer options
         objective = Objective(
-            rest.pop("loss"), rest.pop("penalty"), rest.pop("alpha"), None if bounds is None else tuple(bounds)
+            rest.pop("loss"), rest.pop("penalty"), rest.pop("alpha"), None if bounds is None else tuple(bounds), **later
         )
         return cls(precision, objective, **rest)
 

@@ -68,7 +68,8 @@ class TrainingResult:
     Attributes
     ----------
     loss : ndarray of float64, shape (epochs, targets)
-        Mean loss while the epoch ran: squared residuals in label units squared, hinge loss, or log loss. Double
+        Mean loss while the epoch ran, in label units squared, in label units for epsilon_insensitive, and of margins
+        without a unit: squared residuals without 1/2, and other losses as in `Objective`. With squared errors, double
         sampling estimates the squared residual of the unquantized samples without bias, so a value may be below 0.
     bits : ndarray of int64, shape (epochs,)
         Stored bits of a feature in each epoch. Float64, the mean over the rows, if a policy chose them within epochs.

@@ -9,7 +9,8 @@ Two causes let weights grow without end in directions in which the data has litt
 - The bias of the slope. The draws of a row add noise of the variance ``s^2 = V |w|^2`` to its score z, which changes
   the mean slope of log loss and hinge by ``s^2 slope''(z) / 2`` and pulls weights outwards like a negative ridge of
   ``V E[-z slope''(z)] / 2``. Over margins of 0.5 to 4 that is 0.04 to 0.08 V for log loss, and for hinge half of V
-  times the density of margins at 1. Where the noise is wider than the slope, at few bits, it is less.
+  times the density of margins at 1, for squared_hinge and modified_huber twice that. Where the noise is wider than
+  the slope, at few bits, it is less. Residuals lie as often above as below the label, and have no such bias.
 
 Of a rare class most slopes are flat: with the share p of its rows the curvature of log loss is about p (1 - p), so that
 both parts are multiplied by about 4 p (1 - p) for losses of margins (`class_balances`).
@@ -36,8 +37,11 @@ from .options import TrainingOptions
 ROWS = 512  # looked at
 BITS = 8  # from which on there is no ridge
 COVERAGE = 1.2  # the least eigenvalue of a table is up to 1.11 times the norm of a random matrix below 0
-CURVATURE = {"squared_error": 1.0, "log_loss": 0.25, "hinge": 0.5}  # of the loss, at typical margins
-BIAS = {"squared_error": 0.0, "log_loss": 0.04, "hinge": 0.1}  # E[-z slope''(z)] / 2
+CURVATURE = {  # of the loss, at typical margins and residuals
+    **{"squared_error": 1.0, "log_loss": 0.25, "hinge": 0.5, "squared_hinge": 1.0, "modified_huber": 1.0},
+    **{"huber": 1.0, "epsilon_insensitive": 1.0, "squared_epsilon_insensitive": 2.0},
+}
+BIAS = {"log_loss": 0.04, "hinge": 0.1, "squared_hinge": 0.2, "modified_huber": 0.2}  # E[-z slope''(z)] / 2, or 0
 WIDE = 1.6  # the bias is divided by 1 + WIDE * V: about pi / 8 * |w|^2 for weights of length 2
 ROOM = 0.9  # of the change of a weight in a batch that the hardware can make
 GROWTH = 1.0  # natural logarithm of the growth of weights above which a training without its ridge warns
@@ -71,13 +75,13 @@ def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Ma
             disturbed = total / max(variance, 1e-300) / (len(X) / options.shards)
             q = repeated_share(options.draws)
             ridge = variance * COVERAGE * CURVATURE[loss] * (q * np.sqrt(2 * disturbed) + q**2 * disturbed / 2)
-            ridge += variance * BIAS[loss] / (1 + WIDE * variance)
+            ridge += variance * BIAS.get(loss, 0.0) / (1 + WIDE * variance)
         ridges.append(float(ridge))
     return ridges
 
 
 def class_balances(options: TrainingOptions, y: Matrix) -> list[float]:
-    """Return the share of the ridge that each target of y [rows, targets] takes: 1 for squared errors.
+    """Return the share of the ridge that each target of y [rows, targets] takes: 1 for losses of residuals.
 
     For losses of margins it is 4 p (1 - p), with the weighted share p of the rows of a class, times the mean weight,
     as the next power of two, so that classes of a like size share a pass over the data.
@@ -123,7 +127,7 @@ def ridge_that_fits(options: TrainingOptions, ridge: float) -> float:
     if not options.objective.takes_ridge:
         return 0.0
     room = ROOM * Objective(penalty="l2", alpha=1.0).largest_rate / max(options.learning_rate, 1e-300)
-    return min(ridge, max(room - options.objective.strength, 0.0))
+    return min(ridge, max(room - options.objective.strengths[1], 0.0))
 
 
 def warn_without_ridge(options: TrainingOptions, ridge: float, rows: int) -> None:

@@ -44,11 +44,11 @@ def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None
     Returns
     -------
     float64 array [targets] or None
-        None for hinge loss, an l1 penalty and bounds.
+        Only of squared errors and log loss without a threshold of weights and without bounds; otherwise None.
     """
     last = result.checkpoint()
     objective, scaling = last.options.objective, last.scaling
-    if objective.loss == "hinge" or objective.penalty == "l1" or objective.bounds is not None:
+    if objective.loss not in TOLD or objective.penalty in ("l1", "elasticnet") or objective.bounds is not None:
         return None
     half = min(MOST_ROWS, max(LEAST_ROWS, VALUES // scaling.stored_features))
     some = slice(None, None, max(1, len(X) // (2 * half)))

@@ -32,7 +32,7 @@ def scaling_of(ranges: TableRanges, options: TrainingOptions) -> Scaling:
         clip=options.clip is not None,
         on_levels=precision.sampling != "full" and options.levels == "uniform",
     )
-    needed = objective.margins or weighted
+    needed = objective.loss != "squared_error" or weighted  # the intercept does not follow from the means then
     stored = options.fit_intercept and (needed or not units.on_means)
     return scaling_from(
         ranges,

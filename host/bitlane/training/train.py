@@ -17,7 +17,7 @@ from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.settings import Settings
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
-from bitlane.driver.fit import check_fit
+from bitlane.driver.fit import check_fit, check_objective
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
@@ -33,7 +33,8 @@ from .checkpoint import Checkpoint
 from .double_buffer import run_launches
 from .fingerprint import fingerprint
 from .learning_rate import with_learning_rate
-from .objective import ClassWeights, Objective
+from .losses import SQUARE_LOSSES
+from .objective import Objective
 from .options import AUTO, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
@@ -91,7 +92,7 @@ def train(
     X : ndarray of integers or floats, shape (rows, n)
         Finite, with at least one column that is not constant.
     y : ndarray of integers or floats, shape (rows,) or (rows, targets)
-        Finite; -1 and 1 for hinge and log_loss.
+        Finite; -1 and 1 for losses of margins.
     options : TrainingOptions
     device : Device
         An open device whose build can run the data; see `driver.fit.check_fit`.
@@ -150,6 +151,8 @@ def prepare(
     first = _first_state(X, targets, options, start)
     for driver in drivers:
         check_fit(driver.config, geometry_of(first, len(X), driver), options.staleness, driver.device.name)
+        for settings in first.settings:
+            check_objective(driver.config, settings, driver.device.name)
     if not isinstance(start, Checkpoint):
         first = replace(first, levels=fit_codebook(X, first.scaling, options.precision, options.levels))
     if options.shuffle:
@@ -259,7 +262,7 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
     scaling = replace(scaling, clipped=scaling.clipped_shares(X, ranges.features, options.precision.limit))
     warn_of_clipped(scaling)
-    if not options.objective.margins:
+    if options.objective.loss in SQUARE_LOSSES:
         warn_of_far_labels(targets, ranges.labels)
     automatic = options.learning_rate == AUTO
     (wanted,) = draw_ridges(options, [options.precision], X, scaling)
@@ -275,23 +278,21 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
 
 def first_settings(options: TrainingOptions, scaling: Scaling, ridges: Sequence[float]) -> tuple[Settings, ...]:
     """Return the registers of each target, with its ridge, at the start of a training whose rate is a number."""
-    return tuple(
-        _settings(options, options.objective.with_ridge(ridge), options.class_weight_of(i), scaling)
-        for i, ridge in enumerate(ridges)
-    )
+    return tuple(_settings(options, options.objective.with_ridge(ridge), i, scaling) for i, ridge in enumerate(ridges))
 
 
-def _settings(options: TrainingOptions, objective: Objective, class_weight: ClassWeights, scaling: Scaling) -> Settings:
-    """The registers at the start of a training."""
+def _settings(options: TrainingOptions, objective: Objective, target: int, scaling: Scaling) -> Settings:
+    """The registers of a target at the start of a training."""
     assert not isinstance(options.learning_rate, str)
     settings = objective.settings(
         options.learning_rate,
         options.batch_size,
         options.decay,
         options.staleness,
-        class_weight,
+        options.class_weight_of(target),
         bool(scaling.intercept_value),
         scaling.weight_exponent,
+        float(scaling.label_unit[target]),
     )
     if not options.random_rounding:
         return settings

@@ -13,10 +13,11 @@ from bitlane.quantization.scaling import WEIGHT_LIMIT, Floats, Matrix, Scaling
 
 from .conjugate_gradients import conjugate_gradients
 from .learning_rate import sample_of
+from .losses import loss_factor
 from .options import TrainingOptions
 
 LARGEST_WEIGHT = math.ldexp(WEIGHT_LIMIT, WEIGHT_EXPONENT.maximum)
-LARGEST_MARGIN = 32.0  # of one column: sums of columns cancel, and the slopes of log loss and hinge end at 8
+LARGEST_MARGIN = 32.0  # of one column: sums of columns cancel, and dot products end at 8
 LABEL_UNITS = 2.0**LABEL.fraction
 ITERATIONS = 30  # of conjugate gradients
 LEAST_RATE = 2.0**-40  # a rate of 0 or less is refused later
@@ -78,8 +79,8 @@ def _reach(options: TrainingOptions, values: Floats, rows: int) -> float:
 
     A weight that alone explains labels of 1, or makes the largest margin m, is 1 / v, or m / v, where v is the root
     mean square of its column. Steps whose sum is t, however many epochs there are, take it to at most t v, as slopes
-    are at most about 1. The lesser of both is how far it goes; the column with the largest one decides. Bounds hold
-    all of them.
+    are at most about 1, or 2 where the loss is twice that of the device. The lesser of both is how far it goes; the
+    column with the largest one decides. Bounds hold all of them.
     """
     if options.objective.bounds is not None:
         return 0.0
@@ -87,7 +88,8 @@ def _reach(options: TrainingOptions, values: Floats, rows: int) -> float:
     column = column[column > 0]
     largest = LARGEST_MARGIN if options.objective.margins else 1.0
     epochs = math.inf if options.decay == 1 else 1 / (1 - options.decay)
-    steps = float(options.learning_rate) * epochs * math.ceil(rows / options.batch_size)
+    rate = loss_factor(options.objective.loss) * float(options.learning_rate)
+    steps = rate * epochs * math.ceil(rows / options.batch_size)
     return float(np.minimum(largest / column, steps * column).max(initial=0.0))
 
 
