@@ -23,6 +23,8 @@ from bitlane.reporting.summary import run_record, run_summary
 from bitlane.training.by_policy import policy_of
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.device_pool import ON_FAILURE
+from bitlane.training.losses import EPSILON_LOSSES
+from bitlane.training.objective import Objective
 
 from .argument_types import bits, bounds, clip, positive
 from .command import Command
@@ -51,6 +53,8 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "gradient_bits": None,
     "penalty": None,
     "alpha": 0.0,
+    "l1_ratio": 0.15,
+    "epsilon": 0.1,
     "bounds": None,
     "clip": "auto",
     "tol": None,
@@ -60,9 +64,11 @@ TRAIN_DEFAULTS: dict[str, Any] = {
     "average_every": 1,
     "on_device_failure": "raise",
 }
+OBJECTIVE = ("loss", "penalty", "alpha", "bounds", "l1_ratio", "epsilon")
 # Arguments that are parameters of the estimators under the same name.
 ESTIMATOR_PARAMETERS = (
-    *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay", "loss", "penalty", "alpha", "bounds"),
+    *("levels", "draws", "epochs", "batch_size", "learning_rate", "decay"),
+    *OBJECTIVE,
     *("tol", "early_stopping", "clip", "staleness", "model_bits", "gradient_bits", "average_every"),
 )
 # Besides these, a resumed training may not change what follows.
@@ -72,7 +78,11 @@ UNCHANGED = ("bits", "sampling", "seed", "class_weight", "task", *SOURCE)
 
 # What options need to have an effect.
 COMPANIONS = (
-    Companion(("alpha",), "--penalty l1 or l2", lambda arguments: arguments.penalty is not None),
+    Companion(("alpha",), "--penalty l1, l2 or elasticnet", lambda arguments: arguments.penalty is not None),
+    Companion(("l1_ratio",), "--penalty elasticnet", lambda arguments: arguments.penalty == "elasticnet"),
+    Companion(
+        ("epsilon",), f"--loss {' or '.join(EPSILON_LOSSES)}", lambda arguments: arguments.loss in EPSILON_LOSSES
+    ),
     Companion(("penalty",), "--alpha, the strength of the penalty", lambda arguments: arguments.alpha != 0),
     Companion(("draws",), "double sampling", lambda arguments: _draws(arguments)),
     Companion(
@@ -101,8 +111,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--staleness", type=int, choices=[0, 1], help="age of the weights in batches, 0 or 1 (default: 0)")
     add("--model-bits", type=int, help="bits of the weights in dot products, rounded at random, 2 to 23 (default: all)")
     add("--gradient-bits", type=int, help="bits of the scaled gradient, rounded at random, 2 to 32 (default: all)")
-    add("--penalty", choices=["l2", "l1"], help="penalty on the scaled weights (default: none)")
+    add("--penalty", choices=["l2", "l1", "elasticnet"], help="penalty on the scaled weights (default: none)")
     add("--alpha", type=float, help="strength of the penalty (default: 0)")
+    add("--l1-ratio", type=float, metavar="SHARE", help="share of L1 in elastic net, 0 to 1 (default: 0.15)")
+    add("--epsilon", type=float, help="epsilon of the loss, in units of the target (default: 0.1)")
     add("--bounds", type=bounds, metavar="LOW,HIGH", help="bounds of the scaled weights, such as --bounds=0,none")
     add(
         "--clip",
@@ -169,7 +181,8 @@ def _run(arguments: argparse.Namespace) -> None:
     parameters = _parameters(arguments, table, task, precision)
     epochs = arguments.epochs - (checkpoint.epoch if checkpoint else 0)
     rounding = uses_random_rounding(arguments.model_bits, arguments.gradient_bits)
-    config = build_config(arguments, precision.level_slots, rounding)
+    more = Objective(**{name: parameters[name] for name in OBJECTIVE}).more_objectives
+    config = build_config(arguments, precision.level_slots, rounding, more)
     with opened_devices(arguments.device.split(","), config) as devices:
         device: DeviceSpec = [*devices] if len(devices) > 1 else devices[0]
         model = model_type(device=device, on_device_failure=arguments.on_device_failure, **parameters)

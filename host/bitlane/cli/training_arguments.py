@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
-from bitlane.training.losses import LOSSES
+from bitlane.training.losses import LOSS_CHOICES, LOSSES
 from bitlane.training.options import AUTO, derived_epochs
 
 from .argument_types import draws, epochs, number_or_auto, positive, seed
@@ -39,7 +40,10 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     """Add the arguments that `train` and `compare` share; a resumed training knows its data."""
     add_source_arguments(parser, optional=resumable)
     by_task = "log_loss for classes, squared_error for numbers"
-    add_schedule_arguments(parser, by_task if resumable else DEFAULTS["loss"], derives_epochs=resumable)
+    if resumable:
+        add_schedule_arguments(parser, by_task, LOSS_CHOICES)
+    else:
+        add_schedule_arguments(parser, DEFAULTS["loss"], derives_epochs=False)
     add = parser.add_argument
     add(
         "--learning-rate",
@@ -58,7 +62,13 @@ def add_training_arguments(parser: argparse.ArgumentParser, *, resumable: bool =
     add_out_arguments(parser, "run.jsonl, plots and the model")
 
 
-def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str, *, derives_epochs: bool = True) -> None:
+def add_schedule_arguments(
+    parser: argparse.ArgumentParser,
+    loss: str,
+    losses: Collection[str] = tuple(LOSSES),
+    *,
+    derives_epochs: bool = True,
+) -> None:
     """Add the arguments of a training that its time depends on; `loss` says the default of the loss."""
     add = parser.add_argument
     add(
@@ -66,7 +76,7 @@ def add_schedule_arguments(parser: argparse.ArgumentParser, loss: str, *, derive
         choices=["auto", "regression", "classification"],
         help="regression or classification (default: auto, from the values of the target)",
     )
-    add("--loss", choices=list(LOSSES), help=f"loss to minimize (default: {loss})")
+    add("--loss", choices=[*losses], help=f"loss to minimize (default: {loss})")
     add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
     by_rows = "auto, by the rows, 20 to 200"
     add("--epochs", type=epochs, help=f"passes over the data (default: {by_rows if derives_epochs else 20})")
@@ -134,10 +144,10 @@ def fill(arguments: argparse.Namespace, values: Mapping[str, Any]) -> None:
 
 
 def build_config(
-    arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False
+    arguments: argparse.Namespace, level_slots: int = 0, random_rounding: bool = False, more_objectives: bool = False
 ) -> AcceleratorConfig:
     """Return the build of a device that is made here: that of the arguments, with these options."""
-    return AcceleratorConfig(
+    return (SoftwareConfig if more_objectives else AcceleratorConfig)(
         arguments.width, arguments.outputs, level_slots=level_slots, random_rounding=random_rounding
     )
 

@@ -7,9 +7,14 @@ from typing import TypeVar
 Kind = TypeVar("Kind", bound=type)
 
 LOSSES = {
-    "SGDRegressor": '{"squared_error"}, default="squared_error"\n    ``1/2 residual**2``.',
-    "SGDClassifier": '{"log_loss", "hinge", "squared_error"}, default="log_loss"\n'
-    "    Squared errors on labels -1 and 1 (LS-SVM), hinge loss (SVM), or logistic loss.",
+    "SGDRegressor": '{"squared_error", "huber", "epsilon_insensitive", "squared_epsilon_insensitive"}, '
+    'default="squared_error"\n'
+    "    ``1/2 residual**2``; the same up to epsilon, and beyond it ``epsilon |residual| - 1/2 epsilon**2``, so that\n"
+    "    outliers pull less; ``max(0, |residual| - epsilon)``; or its square. All but the first need a device in\n"
+    "    software.",
+    "SGDClassifier": '{"log_loss", "hinge", "squared_error", "squared_hinge", "modified_huber"}, default="log_loss"\n'
+    "    Logistic loss, hinge loss (SVM), squared errors on labels -1 and 1 (LS-SVM), the square of hinge, or that\n"
+    "    square up to a margin of -1 and ``-4 margin`` below. The last two need a device in software.",
 }
 
 PARAMETERS = """Parameters
@@ -41,8 +46,8 @@ decay : float or "auto", default="auto"
     With `tol` or `early_stopping` the rate stays as it is up to a plateau, and then falls by 0.8 in each of 20 epochs.
 tol : float, optional
     Ends the training at a plateau: `n_iter_no_change` epochs whose mean loss is not below the least one so far by more
-    than this; for regressors in units of the variance of y. Without a plateau in `epochs` epochs there is a
-    ConvergenceWarning. None: all epochs run.
+    than this; for regressors in units of the variance of y, with epsilon_insensitive of its standard deviation. Without
+    a plateau in `epochs` epochs there is a ConvergenceWarning. None: all epochs run.
 n_iter_no_change : int, default=5
     Epochs without improvement that make a plateau.
 early_stopping : bool, default=False
@@ -54,15 +59,21 @@ average : bool or int, default=False
     Whether the model is the mean of those after several epochs: True for the second half of the epochs, a number for
     the epoch in which so many rows have been read and all later ones.
 loss : {losses}
-penalty : {None, "l2", "l1"}, default=None
+penalty : {None, "l2", "l1", "elasticnet"}, default=None
+    Elastic net, both penalties together, needs a device in software.
 alpha : float, default=0.0
-    Strength of the penalty: the objective is ``mean(loss) + alpha * R(w)``, ``R(w) = 1/2 |w|**2`` or ``|w|_1``, with
-    scaled weights ``w = coef_ * run_.scaling.scale / run_.scaling.label_unit`` and residuals divided by
-    ``label_unit``, which is 1 for hinge and log loss. So it is scikit-learn's alpha on scaled columns and targets; on
+    Strength of the penalty: the objective is ``mean(loss) + alpha * R(w)``, ``R(w) = 1/2 |w|**2`` or ``|w|_1``, or with
+    elastic net ``l1_ratio * |w|_1 + (1 - l1_ratio) / 2 * |w|**2``, with scaled weights
+    ``w = coef_ * run_.scaling.scale / run_.scaling.label_unit`` and residuals divided by ``label_unit``, which is 1 for
+    all losses of classifiers but squared errors. So it is scikit-learn's alpha on scaled columns and targets; on
     columns as they are, scikit-learn's alpha penalises `coef_` and gives another model. Unused without a penalty.
 bounds : pair of floats or None, optional
     Low and high bound of all scaled weights, within [-8, 8), None for no bound; rounded inwards to multiples of 2**-12.
     As scales are positive, 0 and None mean the same for coefficients in user units. They exclude a penalty.
+l1_ratio : float, default=0.15
+    Share of the L1 part of elastic net, 0 to 1; unused with other penalties.
+epsilon : float, default=0.1
+    Epsilon of a loss with one, in units of y; unused with other losses.
 clip : {"auto", None}, default="auto"
     "auto": a column in which few values are far from all others is stored as if these lay at the end of a range that
     suits the others. A warning names such columns, and ``run_.clipped`` has the share of the values. Predictions take

