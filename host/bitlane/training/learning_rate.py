@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from bitlane.contract.formats import LABEL
 from bitlane.contract.precision import FULL_BITS, Precision
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
-from .losses import CURVATURE, loss_factor
+from .losses import CURVATURE, LINEAR_LOSSES, loss_factor
 from .objective import Objective
 from .options import AUTO, TrainingOptions
 from .table_scaling import scaling_of
@@ -99,7 +100,8 @@ def automatic_rates(
     some = sample_of(X)
     values, labels = scaling.values(dense_rows(X[some])), y[some]
     loss = options.objective.loss
-    curvature, largest_step = CURVATURE[loss], LARGEST * options.batch_size / loss_factor(loss)
+    curvature = CURVATURE[loss] / (_spread(scaling, labels) if loss in LINEAR_LOSSES else 1.0)
+    largest_step = LARGEST * options.batch_size / loss_factor(loss)
     most = min(LARGEST / curvature, largest_step)
     targets = []  # mean weight, and the feedback of rows without draws
     for target, (below, other) in enumerate(options.class_weight):
@@ -145,6 +147,13 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
     fraction = place - np.floor(place)  # exact, and several times as fast as np.mod
     variance: Floats = (width**2 * fraction * (1.0 - fraction)).mean(axis=0)
     return variance
+
+
+def _spread(scaling: Scaling, labels: Matrix) -> float:
+    """Return the least mean distance of scaled labels [r, targets] from their mean, above 0; 1 if all are equal."""
+    scaled = scaling.labels(labels) / 2.0**LABEL.fraction
+    distances = np.abs(scaled - scaled.mean(axis=0)).mean(axis=0)
+    return float(distances.min(initial=1.0, where=distances > 0))
 
 
 def _feedback(values: Floats, weights: Floats, batch_size: int) -> float:

@@ -15,9 +15,12 @@ SQUARE_LOSSES = ("squared_error", "squared_epsilon_insensitive")  # of residuals
 LINEAR_LOSSES = ("epsilon_insensitive",)  # in units of the labels, not in their squares
 # Twice the loss of the device: scikit-learn writes these squares without 1/2.
 DOUBLED_LOSSES = ("squared_hinge", "modified_huber", "squared_epsilon_insensitive")
-# The largest second derivative. That of hinge is the rise of the slope over one unit of margin, and that of
-# epsilon_insensitive over one of residual.
-CURVATURE = {name: 2.0 if name in DOUBLED_LOSSES else 1.0 for name in LOSS_CHOICES} | {"log_loss": 0.25}
+# The largest second derivative. That of hinge is the rise of the slope over one unit of margin. The slope of a linear
+# loss jumps: 4 over the mean distance of the scaled labels from their mean is a rate that ends low.
+CURVATURE = {
+    **{name: 2.0 if name in DOUBLED_LOSSES else 1.0 for name in LOSS_CHOICES},
+    **{"log_loss": 0.25, "epsilon_insensitive": 4.0},
+}
 
 
 def loss_factor(loss: str) -> float:
