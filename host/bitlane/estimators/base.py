@@ -10,9 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bitlane.contract.config import ROW_BUFFER_MARGIN, AcceleratorConfig
-from bitlane.contract.further import SoftwareConfig
-from bitlane.contract.layout import CHUNK, MAX_EPOCHS, MAX_ROWS, WORD_BITS
+from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
 from bitlane.devices import DeviceSpec, opened_devices
@@ -43,14 +41,12 @@ from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
+from .device_build import device_build
 from .fit_rows import COPIES, FitRows, HeldOut
 from .row_copies import absolute_copies
 from .validation import as_coefficients, clipped_batch, finite_model, row_weights, seed_of_call
 
 Same = TypeVar("Same", bound="LinearSGD")
-
-SOFTWARE = {"auto", "cpu", "emulator"}
-MOST_CHUNK_WORDS = CHUNK * 32 // WORD_BITS  # of a chunk with 32 stored bits
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +145,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if as_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0):
             on_epoch = _printing(on_epoch, options.epochs)
         policy = policy_of(self.bits)
-        config = _device_config(options, table.shape[1], self.device)
+        config = device_build(options, table.shape[1], self.device)
         several = isinstance(self.device, list | tuple)
         if policy is not None:
             if several:
@@ -448,24 +444,6 @@ def _printing(on_epoch: OnEpoch | None, epochs: int) -> OnEpoch:
             on_epoch(epoch, loss)
 
     return report
-
-
-def _device_config(options: TrainingOptions, features: int, device: DeviceSpec) -> AcceleratorConfig:
-    """Return the build of a device that is opened for a table of this width; boards have their own.
-
-    Devices in software are as wide as the table; a simulator of the RTL would be compiled for minutes.
-    """
-    build = SoftwareConfig if options.objective.more_objectives else AcceleratorConfig
-    usual = build(level_slots=options.precision.level_slots, random_rounding=options.random_rounding)
-    devices = device if isinstance(device, list | tuple) else [device]
-    if not all(isinstance(each, str) and each in SOFTWARE for each in devices):
-        return usual
-    chunks = features // CHUNK + 1  # with an intercept
-    return replace(
-        usual,
-        max_features=max(usual.max_features, 1 << (chunks * CHUNK * (1 + bool(options.staleness)) - 1).bit_length()),
-        row_buffer_beats=max(usual.row_buffer_beats, ROW_BUFFER_MARGIN + MOST_CHUNK_WORDS * chunks),
-    )
 
 
 _OBJECTIVE = tuple(field.name for field in fields(Objective))

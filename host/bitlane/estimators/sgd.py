@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -22,6 +22,7 @@ from bitlane.training.result import OnEpoch
 
 from .base import LinearSGD
 from .parameters import documented
+from .probabilities import PROBABILITIES, no_probabilities
 from .validation import class_weights, known_classes, row_weights
 
 Regressor = TypeVar("Regressor", bound="SGDRegressor")
@@ -186,24 +187,6 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         return float(np.mean(np.where(spread > 0, 1.0 - missed / np.where(spread > 0, spread, 1.0), missed == 0)))
 
 
-def _no_probabilities(model: SGDClassifier) -> str:
-    """Return why a model has no probabilities, or ""."""
-    if model.loss in PROBABILITIES:
-        return ""
-    losses = " or ".join(f"loss={each!r}" for each in PROBABILITIES)
-    return f"probability estimates are not available for loss={model.loss!r}; set {losses}"
-
-
-def _logistic(scores: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -scores)))
-
-
-PROBABILITIES: dict[str, Callable[[Floats], Floats]] = {  # of the class of a score, by loss
-    "log_loss": _logistic,
-    "modified_huber": lambda scores: np.asarray((np.clip(scores, -1.0, 1.0) + 1.0) / 2.0),
-}
-
-
 @documented
 @dataclass(eq=False, repr=False)
 class SGDClassifier(ClassifierMixin, LinearSGD):
@@ -355,7 +338,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
-    @available_unless(_no_probabilities)
+    @available_unless(no_probabilities)
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return probabilities for X [rows, n]: float64 [rows, classes]; with log_loss and modified_huber.
 
@@ -370,7 +353,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         total = each.sum(axis=1, keepdims=True)
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1.0 / each.shape[1])
 
-    @available_unless(_no_probabilities)
+    @available_unless(no_probabilities)
     def predict_log_proba(self, X: ArrayLike) -> Floats:
         """Return the logarithms of the probabilities for X [rows, n], float64 [rows, classes]; see `predict_proba`.
 

@@ -17,7 +17,9 @@ from bitlane.contract.layout import (
     WORD_BYTES,
 )
 from bitlane.contract.modes import ErrorCode, Loss
-from bitlane.contract.registers import REGISTERS
+from bitlane.contract.further import FurtherLoss
+from bitlane.contract.registers import REGISTERS, Register
+from bitlane.contract.software_registers import SOFTWARE_REGISTERS
 
 HEAD = """\
 # Registers
@@ -26,9 +28,15 @@ Generated from `host/bitlane/contract/registers.py` by `make docs`; do not edit.
 words; offsets are in bytes. A register of more than 32 bits has two words, the low word first. Writes to the
 registers of a run are ignored during a run. Unknown addresses read as 0.
 
-| offset | name | bits | access | meaning |
-| --- | --- | --- | --- | --- |
 """
+
+TABLE = """\
+| offset | name | bits | access | meaning |
+| --- | --- | --- | --- | --- |"""
+
+SOFTWARE = f"""\
+The devices `cpu` and `emulator` can be opened with further losses and elastic net. No hardware has these registers: there
+they read as 0. further_loss is at most {max(FurtherLoss):d}."""
 
 BAR = r"\|"  # a bar in a cell of a Markdown table
 
@@ -72,13 +80,13 @@ ENCODING_RULES = (
 )
 
 
+def _row(register: Register) -> str:
+    access, meaning = "read, write" if register.writable else "read", register.meaning.replace("|", BAR)
+    return f"| `{register.offset:#05x}` | {register.name} | {register.bits} | {access} | {meaning} |"
+
+
 def markdown() -> str:
     """Return the text of the page."""
-    rows = [
-        f"| `{r.offset:#05x}` | {r.name} | {r.bits} | {'read, write' if r.writable else 'read'} "
-        f"| {r.meaning.replace('|', BAR)} |"
-        for r in REGISTERS.values()
-    ]
     fields = [
         f"| {r.name} | {f.low if f.bits == 1 else f'{f.low + f.bits - 1}..{f.low}'} | {f.name} | {f.meaning} |"
         for r in REGISTERS.values()
@@ -89,7 +97,16 @@ def markdown() -> str:
     return "\n".join(
         [
             HEAD.rstrip("\n"),
-            *rows,
+            "",
+            TABLE,
+            *map(_row, REGISTERS.values()),
+            "",
+            "## Registers of devices in software",
+            "",
+            SOFTWARE,
+            "",
+            TABLE,
+            *map(_row, SOFTWARE_REGISTERS.values()),
             "",
             "## Fields",
             "",
