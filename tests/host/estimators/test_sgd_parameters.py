@@ -129,7 +129,7 @@ def test_progress_and_snapshots(seed):
 @pytest.mark.parametrize("kind", BOTH)
 def test_parameters(kind):
     model = kind(bits=8)
-    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 29 + (kind is SGDClassifier)
+    assert model.get_params()["bits"] == 8 and len(model.get_params()) == 31 + (kind is SGDClassifier)
     assert model.set_params(epochs=3, penalty="l2") is model and model.epochs == 3
     assert kind(**model.get_params()).get_params() == model.get_params()
     assert repr(model) == f"{kind.__name__}(bits=8, epochs=3, penalty='l2')"
@@ -156,7 +156,17 @@ def test_parameters(kind):
         ({"device": emulator(level_slots=64)}, "open a device with level_slots=0"),
         ({"sampling": "best"}, "sampling='best'"),
         ({"loss": "hinge"}, "loss='hinge': choose one of 'squared_error'"),
-        ({"penalty": "elasticnet"}, "penalty='elasticnet'"),
+        ({"penalty": "elastic"}, "penalty='elastic': choose None, 'l2', 'l1', 'elasticnet'"),
+        (
+            {"penalty": "elasticnet", "alpha": 0.01, "device": EmulatorDevice()},
+            "emulator has no penalty='elasticnet': use device='cpu'",
+        ),
+        ({"penalty": "elasticnet", "alpha": 0.1, "l1_ratio": 1.1}, "l1_ratio=1.1: choose a number from 0 to 1"),
+        ({"penalty": "elasticnet", "alpha": 0.1, "l1_ratio": None}, "l1_ratio=None"),
+        ({"loss": "huber", "epsilon": 0}, "epsilon=0: loss='huber' needs a number above 0"),
+        ({"loss": "huber", "epsilon": 1e-9}, "epsilon=1e-09: for the range of these labels it must be at least"),
+        ({"loss": "epsilon_insensitive", "epsilon": -1}, "epsilon=-1: loss='epsilon_insensitive' needs 0 or more"),
+        ({"loss": "squared_hinge"}, "loss='squared_hinge': choose one of 'squared_error', 'huber'"),
         ({"penalty": "l2", "alpha": -1}, "alpha=-1"),
         ({"penalty": "l2", "alpha": 1.0}, "alpha . learning_rate is 0.3"),
         ({"penalty": "l1", "alpha": None}, "alpha=None"),
@@ -240,7 +250,7 @@ for act in (lambda: model.set_params(eta=1), lambda: bitlane.SGDRegressor().pred
 print(sorted({name.partition(".")[0] for name in sys.modules if name.startswith("bitlane.compress")}))
 """)
     assert out.splitlines() == [
-        "SGDRegressor(bits=8, device='emulator', random_state=0) True 40 29",
+        "SGDRegressor(bits=8, device='emulator', random_state=0) True 40 31",
         "True [0 1]",
         "DataError Invalid parameter 'eta' for estimator SGDRegressor(bits=8, epochs=40, device='emulator', "
         f"random_state=0). Valid parameters are: {list(inspect.signature(SGDRegressor).parameters)}.",

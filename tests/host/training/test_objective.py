@@ -6,6 +6,7 @@ import pytest
 
 from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import BOUND, PENALTY_STEP_FRACTION, STEP_FRACTION
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.modes import Loss, Prox
 from bitlane.errors import DataError
 from bitlane.training.objective import Objective
@@ -75,9 +76,15 @@ def test_infinite_bounds_are_no_bounds():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "huber"}, "loss='huber': choose 'squared_error', 'hinge', 'log_loss'"),
+        ({"loss": "perceptron"}, "loss='perceptron': choose 'squared_error', 'hinge', 'log_loss', 'squared_hinge', "),
         ({"loss": ["hinge"]}, "loss="),
-        ({"penalty": "elasticnet"}, "penalty='elasticnet': choose None, 'l2', 'l1'"),
+        ({"penalty": "elastic"}, "penalty='elastic': choose None, 'l2', 'l1', 'elasticnet'"),
+        ({"penalty": "elasticnet", "l1_ratio": -0.1}, "l1_ratio=-0.1: choose a number from 0 to 1"),
+        ({"penalty": "elasticnet", "l1_ratio": math.nan}, "l1_ratio=nan"),
+        ({"penalty": "elasticnet", "bounds": (0, None)}, "cannot be combined with a penalty"),
+        ({"loss": "huber", "epsilon": 0}, "epsilon=0: loss='huber' needs a number above 0"),
+        ({"loss": "squared_epsilon_insensitive", "epsilon": -1e-9}, "needs 0 or more"),
+        ({"loss": "epsilon_insensitive", "epsilon": "small"}, "epsilon='small'"),
         ({"penalty": "l2", "alpha": -1}, "alpha=-1"),
         ({"penalty": "l1", "alpha": math.nan}, "alpha=nan"),
         ({"bounds": (0, None), "penalty": "l2"}, "cannot be combined with a penalty"),
@@ -118,11 +125,46 @@ def test_invalid_objectives_are_refused(parameters, message):
             "alpha . learning_rate is 1: .*threshold.*below 1",
         ),
         (Objective(penalty="l1", alpha=1e-15), {"learning_rate": 1.0}, "alpha . learning_rate is 1e-15"),
+        (Objective(penalty="elasticnet", alpha=1.0, l1_ratio=0.99), {"learning_rate": 1.6}, "takes a threshold"),
+        (Objective(penalty="elasticnet", alpha=0.1, l1_ratio=0.1), {"learning_rate": 1.0}, "shrinks weights"),
+        (Objective("squared_hinge"), {"learning_rate": 65.0}, "below 8"),
+        (Objective("huber", epsilon=1e-9), {"label_unit": 1e3}, "epsilon=1e-09: .* at least 0.00095"),
     ],
 )
 def test_values_outside_the_register_range_are_refused(objective, options, message):
     with pytest.raises(DataError, match=message):
         objective.settings(**{"learning_rate": 0.1, "batch": 16, "decay": 1.0} | options)
+
+
+def test_elastic_net_has_a_threshold_and_a_shrink():
+    found = Objective(penalty="elasticnet", alpha=0.01, l1_ratio=0.25).settings(0.5, 16, 1.0, weight_exponent=2)
+    assert found.prox == Prox.L1 and found.more_objectives
+    assert decode_float(found.penalty_step, PENALTY_STEP_FRACTION) == pytest.approx(0.00125 / 4, rel=1e-4)
+    assert decode_float(found.shrink_step, PENALTY_STEP_FRACTION) / 64 == pytest.approx(0.00375, rel=1e-4)
+    for ratio, plain in ((0, "l2"), (1, "l1")):
+        end = Objective(penalty="elasticnet", alpha=0.01, l1_ratio=ratio)
+        assert end.settings(0.5, 16, 1.0) == Objective(penalty=plain, alpha=0.01).settings(0.5, 16, 1.0)
+
+
+def test_elastic_net_takes_the_ridge_in_its_l2_part():
+    net = Objective(penalty="elasticnet", alpha=0.02, l1_ratio=0.5)
+    assert net.takes_ridge and net.with_ridge(0.0) is net
+    assert net.with_ridge(0.03).strengths == pytest.approx((0.01, 0.04))
+    assert Objective(penalty="elasticnet", l1_ratio=0.5).with_ridge(0.03) == Objective(
+        penalty="l2", alpha=0.03, l1_ratio=0.5
+    )
+    assert net.largest_rate == pytest.approx(2**-6 / 0.01)
+    assert Objective(penalty="elasticnet", alpha=2.0, l1_ratio=0.999).largest_rate == pytest.approx(1 / 1.998)
+
+
+def test_further_losses_double_steps_and_scale_epsilon():
+    for name, factor in (("squared_hinge", 2), ("modified_huber", 2), ("huber", 1), ("epsilon_insensitive", 1)):
+        found = Objective(name, epsilon=3.0).settings(0.5, 16, 1.0, label_unit=4.0)
+        assert found.further_loss == FurtherLoss[name.upper()] and found.more_objectives
+        assert decode_float(found.step, STEP_FRACTION) == factor * 0.5 / 16
+        assert found.epsilon == (0 if factor == 2 else 3 << 18)
+    assert Objective("huber", epsilon=3.0).settings(0.5, 16, 1.0, label_unit=0.0).epsilon == (1 << 23) - 1
+    assert Objective("huber", epsilon=1e300).settings(0.5, 16, 1.0, label_unit=1e-300).epsilon == (1 << 23) - 1
 
 
 def test_the_largest_penalty_steps_fit():
