@@ -25,6 +25,7 @@ from bitlane.support.scalars import as_number
 
 from .losses import EPSILON_LOSSES, FURTHER_LOSSES, LOSS_CHOICES, LOSSES, MARGIN_LOSSES, loss_factor
 
+LEAST_SHARE = 2.0**-24  # of a part of elastic net: registers of penalties have 16 significant bits
 PENALTIES = (None, "l2", "l1", "elasticnet")
 
 Bounds = tuple[float | None, float | None]
@@ -83,6 +84,8 @@ class Objective:
             raise DataError(f"penalty={self.penalty!r}: choose {_either(PENALTIES)}")
         if self.penalty and as_number("alpha", self.alpha) < 0:
             raise DataError(f"alpha={self.alpha}: it must be a finite number, 0 or more")
+        if self.penalty == "elasticnet" and self.l1_ratio is None:
+            raise DataError("l1_ratio must be set when penalty is 'elasticnet': choose a number from 0 to 1")
         if self.penalty == "elasticnet" and not 0 <= as_number("l1_ratio", self.l1_ratio) <= 1:
             raise DataError(f"l1_ratio={self.l1_ratio}: choose a number from 0 to 1")
         if self.bounds is not None and self.penalty:
@@ -106,9 +109,10 @@ class Objective:
 
     @property
     def strengths(self) -> tuple[float, float]:
-        """The parts of the strength that are those of ``|w|_1`` and of ``1/2 |w|**2``."""
+        """The parts of the strength that are those of ``|w|_1`` and of ``1/2 |w|**2``; a tiny one is 0."""
         share = {"l1": 1.0, "elasticnet": self.l1_ratio}.get(self.penalty or "", 0.0)
-        return share * self.strength, (1.0 - share) * self.strength
+        threshold, shrink = (0.0 if part < LEAST_SHARE else part for part in (share, 1.0 - share))
+        return threshold * self.strength, shrink * self.strength
 
     @property
     def takes_ridge(self) -> bool:

@@ -162,7 +162,7 @@ def test_parameters(kind):
             "emulator has no penalty='elasticnet': use device='cpu'",
         ),
         ({"penalty": "elasticnet", "alpha": 0.1, "l1_ratio": 1.1}, "l1_ratio=1.1: choose a number from 0 to 1"),
-        ({"penalty": "elasticnet", "alpha": 0.1, "l1_ratio": None}, "l1_ratio=None"),
+        ({"penalty": "elasticnet", "alpha": 0.1, "l1_ratio": None}, "l1_ratio must be set when penalty"),
         ({"loss": "huber", "epsilon": 0}, "epsilon=0: loss='huber' needs a number above 0"),
         ({"loss": "huber", "epsilon": 1e-9}, "epsilon=1e-09: for the range of these labels it must be at least"),
         ({"loss": "epsilon_insensitive", "epsilon": -1}, "epsilon=-1: loss='epsilon_insensitive' needs 0 or more"),

@@ -141,7 +141,7 @@ def test_elastic_net_has_a_threshold_and_a_shrink():
     assert found.prox == Prox.L1 and found.more_objectives
     assert decode_float(found.penalty_step, PENALTY_STEP_FRACTION) == pytest.approx(0.00125 / 4, rel=1e-4)
     assert decode_float(found.shrink_step, PENALTY_STEP_FRACTION) / 64 == pytest.approx(0.00375, rel=1e-4)
-    for ratio, plain in ((0, "l2"), (1, "l1")):
+    for ratio, plain in ((0, "l2"), (1, "l1"), (1e-10, "l2"), (1 - 1e-10, "l1")):
         end = Objective(penalty="elasticnet", alpha=0.01, l1_ratio=ratio)
         assert end.settings(0.5, 16, 1.0) == Objective(penalty=plain, alpha=0.01).settings(0.5, 16, 1.0)
 
