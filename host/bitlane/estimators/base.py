@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.precision import Precision
 from bitlane.data.arrays import as_table
 from bitlane.devices import DeviceSpec, opened_devices
@@ -31,19 +30,20 @@ from bitlane.training.bit_plan import BitPlan
 from bitlane.training.by_policy import policy_of, train_by_policy
 from bitlane.training.checkpoint import Checkpoint
 from bitlane.training.learning_rate import with_steady_rate
-from bitlane.training.losses import LINEAR_LOSSES
 from bitlane.training.objective import Bounds, ClassWeights, Objective
-from bitlane.training.options import AUTO, TrainingOptions, derived_decay, derived_epochs
+from bitlane.training.options import AUTO, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
-from bitlane.training.stopping import Plateau, PlateauEnding
+from bitlane.training.stopping import PlateauEnding
 from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
 from .device_build import device_build
-from .fit_rows import COPIES, FitRows, HeldOut
+from .fit_rows import COPIES, FitRows
+from .plateaus import plateau_ending
 from .row_copies import absolute_copies
+from .schedule import averaging_of, decay_of, epochs_of
 from .validation import as_coefficients, clipped_batch, finite_model, row_weights, seed_of_call
 
 Same = TypeVar("Same", bound="LinearSGD")
@@ -195,25 +195,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             seed=seed,
             batch_size=batch_size,
             epochs=epochs,
-            decay=self._decay(start, epochs),
+            decay=decay_of(self.decay, start, epochs),
             **{name: as_python(getattr(self, name)) for name in _SHARED},
         )
-
-    def _epochs(self, rows: int, batch_size: int) -> int:
-        """The number of epochs: as it is, or for "auto" what so many rows need."""
-        if not isinstance(self.epochs, str):
-            return as_integer("epochs", as_python(self.epochs), 1, MAX_EPOCHS)
-        if self.epochs != AUTO:
-            raise DataError(f"epochs={self.epochs!r}: choose a number of at least 1, or 'auto'")
-        return derived_epochs(rows, as_integer("batch_size", as_python(batch_size), 1, MAX_ROWS))
-
-    def _decay(self, start: InitialModel | Checkpoint, epochs: int) -> float:
-        """The decay of the learning rate: a number as it is, "auto" from the epochs, or that of a resumed training."""
-        if not isinstance(self.decay, str):
-            return as_number("decay", self.decay)
-        if self.decay != AUTO:
-            raise DataError(f"decay={self.decay!r}: choose a number from 0.5 to 1, or 'auto'")
-        return start.options.decay if isinstance(start, Checkpoint) else derived_decay(epochs)
 
     def _precision(self, policy: BitPolicy | BitPlan | None) -> Precision:
         """How samples are stored; with a policy, only the sampling counts."""
@@ -244,9 +228,9 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if isinstance(start, InitialModel):
             start = replace(start, ranges=ranges)
         batch_size = clipped_batch(self.batch_size, len(rows.table))
-        epochs = self._epochs(len(rows.table), batch_size)
+        epochs = epochs_of(self.epochs, len(rows.table), batch_size)
         options = self._options(class_weight, start, batch_size, seed, epochs)
-        stopping, averaging = self._stopping(rows, options, start), _averaging(self.average)
+        stopping, averaging = self._stopping(rows, options, start), averaging_of(self.average)
         keeps = snapshots or averaging > 0
         with warning_once(set()):
             run = self._train(rows.table, rows.targets, options, start, on_epoch, keeps, stopping)
@@ -268,18 +252,10 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         """Return what ends a fit before its last epoch; None without tol and early stopping."""
         patience = as_integer("n_iter_no_change", as_python(self.n_iter_no_change), 1)
         tol = None if self.tol is None else as_number("tol", self.tol)
-        if tol is None and rows.held is None:
-            return None
-        if isinstance(start, Checkpoint):
+        ending = plateau_ending(rows, options.objective, tol, patience, self.decay == AUTO, self._score_of)
+        if ending is not None and isinstance(start, Checkpoint):
             raise DataError("a fit with tol or early_stopping cannot resume a checkpoint: omit them")
-        held = rows.held
-        if held is not None:
-            values = partial(_negative_scores, held=held, score=self._score_of)
-        else:
-            unit = np.ones(rows.targets.shape[1]) if options.objective.margins else rows.targets.var(axis=0)
-            unit = np.sqrt(unit) if options.objective.loss in LINEAR_LOSSES else unit
-            values = partial(_relative_losses, unit=np.where(unit > 0, unit, 1.0))
-        return PlateauEnding(Plateau(tol or 0.0, patience), values, cools=self.decay == AUTO)
+        return ending
 
     def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
         """Return the score of linear predictions [rows, targets] of held-out targets [rows, targets]."""
@@ -289,7 +265,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
         self.coef_, intercept = finite_model(run)
         self.intercept_ = np.atleast_1d(intercept)
-        self.run_, self.loss_curve_ = run, _losses(run)
+        self.run_, self.loss_curve_ = run, run.mean_losses
         self.n_iter_, self._warned = run.first_epoch + len(run.loss), set()
         self.t_ = 1.0 + self.n_iter_ * rows
         self._remember_rows(X, ranges, 1)
@@ -360,7 +336,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
                 options = with_steady_rate(options, table, targets, scaling)
                 run = self._train(table, targets, options, start, None, False)
                 coef, intercept = map(np.atleast_1d, finite_model(run))
-                self.run_, self.loss_curve_, coef = run, curve + _losses(run), np.atleast_2d(coef)
+                self.run_, self.loss_curve_, coef = run, curve + run.mean_losses, np.atleast_2d(coef)
         self.n_iter_, self._warned = 1, warned
         self.t_ = (self.t_ if call else 1.0) + rows
         self._remember_rows(X, ranges, call + 1)
@@ -405,34 +381,6 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     def _shaped(self, coef: Floats) -> Floats:
         """Return coefficients [targets, n] in the shape of `coef_`."""
         raise NotImplementedError
-
-
-def _averaging(choice: bool | int) -> bool | int:
-    """Return the parameter `average`, checked: a bool, or the number of rows from which on models are averaged."""
-    if isinstance(choice, bool | np.bool_):
-        return bool(choice)
-    return as_integer("average", as_python(choice), 0)
-
-
-def _relative_losses(run: TrainingResult, unit: Floats) -> Floats:
-    """Return the mean over targets of the losses of each epoch, [epochs], in a unit of each target."""
-    means: Floats = (run.loss.reshape(len(run.loss), -1) / unit).mean(axis=1)
-    return means
-
-
-def _negative_scores(run: TrainingResult, held: HeldOut, score: Callable[..., float]) -> Floats:
-    """Return the scores of the models after each epoch on held-out rows, [epochs], with their signs changed."""
-    targets, n = held.targets.shape[1], held.table.shape[1]
-    coefs, intercepts = run.models()
-    models = zip(coefs.reshape(-1, targets, n), intercepts.reshape(-1, targets), strict=True)
-    predictions = (np.asarray(held.table @ coef.T) + intercept for coef, intercept in models)
-    return np.array([-score(prediction, held.targets, held.weights) for prediction in predictions])
-
-
-def _losses(run: TrainingResult) -> list[float]:
-    """Return the mean loss of each epoch over the targets."""
-    means: list[float] = run.loss.reshape(len(run.loss), -1).mean(axis=1).tolist()
-    return means
 
 
 def _printing(on_epoch: OnEpoch | None, epochs: int) -> OnEpoch:

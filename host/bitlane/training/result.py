@@ -148,6 +148,12 @@ class TrainingResult:
         return self.geometry.rows_per_beat
 
     @property
+    def mean_losses(self) -> list[float]:
+        """Mean loss of each epoch over the targets."""
+        means: list[float] = self.loss.reshape(len(self.loss), -1).mean(axis=1).tolist()
+        return means
+
+    @property
     def first_epoch(self) -> int:
         """Epochs that ended before this run: 0 unless it was resumed."""
         return self._first.epoch

@@ -123,11 +123,10 @@ class PlateauEnding:
         return replace(joined(runs), plateau=plateau)
 
     def _report(self, run: TrainingResult, values: Floats, on_epoch: OnEpoch | None) -> None:
-        losses = run.loss.reshape(len(run.loss), -1).mean(axis=1)
-        self.history += values[: len(losses)].tolist()
+        self.history += values[: len(run.loss)].tolist()
         if on_epoch is not None:
-            for epoch, loss in enumerate(losses, run.first_epoch):
-                on_epoch(epoch, float(loss))
+            for epoch, loss in enumerate(run.mean_losses, run.first_epoch):
+                on_epoch(epoch, loss)
 
 
 def _with_decay(state: Checkpoint, decay: float) -> Checkpoint:

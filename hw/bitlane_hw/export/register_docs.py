@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import DECAY_RANGE
+from bitlane.contract.further import FurtherLoss
 from bitlane.contract.layout import (
     CHUNK_MODEL_BYTES,
     CODEBOOK_BITS,
@@ -17,7 +18,6 @@ from bitlane.contract.layout import (
     WORD_BYTES,
 )
 from bitlane.contract.modes import ErrorCode, Loss
-from bitlane.contract.further import FurtherLoss
 from bitlane.contract.registers import REGISTERS, Register
 from bitlane.contract.software_registers import SOFTWARE_REGISTERS
 
@@ -35,8 +35,8 @@ TABLE = """\
 | --- | --- | --- | --- | --- |"""
 
 SOFTWARE = f"""\
-The devices `cpu` and `emulator` can be opened with further losses and elastic net. No hardware has these registers: there
-they read as 0. further_loss is at most {max(FurtherLoss):d}."""
+The devices `cpu` and `emulator` can be opened with further losses and elastic net. No hardware has these registers:
+there they read as 0. further_loss is at most {max(FurtherLoss):d}."""
 
 BAR = r"\|"  # a bar in a cell of a Markdown table
 
