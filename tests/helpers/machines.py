@@ -10,8 +10,8 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import pack_base, pack_draws
-from bitlane.contract.registers import REGISTERS
 from bitlane.contract.settings import Settings
+from bitlane.contract.software_registers import EVERY_REGISTER
 from bitlane.contract.state import ModelState
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.job import Job
@@ -116,12 +116,12 @@ class Recorded(EmulatorDevice):
         self.written = []
 
     def read(self, offset):
-        name = next((r.name for r in REGISTERS.values() if r.offset == offset), None)
+        name = next((r.name for r in EVERY_REGISTER.values() if r.offset == offset), None)
         value = super().read(offset)
         return self.answers[name](value) if name in self.answers else value
 
     def write(self, offset, value):
-        name = next((r.name for r in REGISTERS.values() if r.offset == offset), None)
+        name = next((r.name for r in EVERY_REGISTER.values() if r.offset == offset), None)
         if name in self.twists:
             value = self.twists[name](value)
         self.written.append((name, value))

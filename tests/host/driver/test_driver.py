@@ -9,7 +9,8 @@ from tests.helpers.emulators import emulator
 from tests.helpers.machines import SETTINGS_REGISTERS, Recorded, random_job
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.modes import ErrorCode
+from bitlane.contract.further import FurtherLoss, SoftwareConfig
+from bitlane.contract.modes import ErrorCode, Prox
 from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_START,
@@ -234,6 +235,23 @@ def test_every_setting_is_written(seed):
         *absent_registers(True, False, 0)
     }
     assert writable == set(written) - {None, *FIELDS}  # None stands for the high words of long registers
+
+
+def test_further_objectives_need_a_device_that_has_them(seed):
+    """It is refused before a register is written; with the option the registers get the settings."""
+    rng = np.random.default_rng(seed)
+    more = {"further_loss": FurtherLoss.HUBER, "epsilon": 5, "prox": Prox.L1, "shrink_step": 7, "shrink_phase": 9}
+    for changed in (more, more | {"further_loss": FurtherLoss.NONE}):
+        job, _ = random_job(rng, **changed)
+        device = Recorded()
+        with pytest.raises(DataError, match=r"emulator has no (loss='huber'|penalty='elasticnet'): use device='cpu'"):
+            Driver(device).run(job)
+        assert device.written == [] and device.allocated == 0
+    device = Recorded(SoftwareConfig())
+    driver = Driver(device)
+    driver.run(job)
+    assert driver.config == SoftwareConfig()
+    assert {(name, changed.get(name)) for name in changed} - {("prox", Prox.L1)} <= set(device.written)
 
 
 def test_random_rounding_registers_are_written_if_the_build_has_them(seed):

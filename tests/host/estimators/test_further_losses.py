@@ -16,6 +16,7 @@ from bitlane import DataError, SGDClassifier, SGDRegressor
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.further import SoftwareConfig
 from bitlane.devices import open_device
+from bitlane.devices.emulator import EmulatorDevice
 from bitlane.training.checkpoint import Checkpoint
 
 Loss = Callable[[Any], tuple[Any, Any]]  # of margins or residuals: values and slopes
@@ -250,6 +251,26 @@ def test_a_device_without_them_refuses_before_anything_is_written(
         SGDRegressor(device=board, **parameters).fit(X, y)
     assert str(caught.value) == message
     assert board.written == [] and board.allocated == 0
+
+
+def test_one_of_several_devices_without_them_refuses_before_the_others_begin(seed: int) -> None:
+    X, y, _ = regression(seed)
+    devices = [Recorded(SoftwareConfig()), Recorded()]
+    with pytest.raises(DataError, match="emulator has no loss='huber'"):
+        SGDRegressor(loss="huber", device=devices, on_device_failure="continue").fit(X, y)
+    assert devices[0].written == devices[1].written == []
+
+
+def test_a_device_of_little_memory_goes_on_with_both_phases(seed: int) -> None:
+    """Several launches have the bits of one."""
+    X, y, _ = regression(seed, rows=2000)
+    options: dict[str, Any] = {"penalty": "elasticnet", "alpha": 0.01, "bits": 8, "epochs": 3, "random_state": 0}
+    runs = [
+        SGDRegressor(loss="huber", device=EmulatorDevice(SoftwareConfig(), capacity), **options).fit(X, y).run_
+        for capacity in (1 << 27, 1 << 16)
+    ]
+    assert runs[0].launches == 1 < runs[1].launches
+    assert np.array_equal(runs[0].checkpoint().master, runs[1].checkpoint().master)
 
 
 @pytest.mark.parametrize("parameters", [{"l1_ratio": 0.0}, {"l1_ratio": 1.0}])
