@@ -48,7 +48,7 @@ QUICK = ["--device", "emulator", "--epochs", "2"]
         (["--learning-rate", "0.1", "--penalty", "l2", "--alpha", "1e6"], "alpha"),
         (["--learning-rate", "0.1", "--penalty", "l1", "--alpha", "1e6"], "alpha"),
         (["--penalty", "l3"], "invalid choice: 'l3'"),
-        (["--loss", "huber"], "invalid choice: 'huber'"),
+        (["--loss", "perceptron"], "invalid choice: 'perceptron'"),
         (["--loss", "hinge"], "--loss hinge: choose one of 'squared_error'"),
         (["--bounds", "0"], "--bounds: invalid"),
         (["--bounds", "0,many"], "--bounds: invalid"),
