@@ -35,11 +35,11 @@ from bitlane.training.options import AUTO, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
 from bitlane.training.stopping import PlateauEnding
-from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 from bitlane.training.table_scaling import scaling_of
 from bitlane.training.train import InitialModel, train
 
 from .device_build import device_build
+from .distance import with_distance
 from .fit_rows import COPIES, FitRows
 from .plateaus import plateau_ending
 from .row_copies import absolute_copies
@@ -237,9 +237,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if averaging:
             ended = run.checkpoint().epoch
             run = run.averaged_from(ended // 2 + 1 if averaging is True else -(-averaging // rows.rows))
-        run = replace(run, suboptimality=suboptimality(run, rows.table, rows.targets))
-        if self.learning_rate == AUTO:
-            warn_if_suboptimal(run)
+        run = with_distance(run, rows.table, rows.targets, self.learning_rate == AUTO)
         self._remember(X, run if snapshots else run.without_snapshots(), ranges, rows.rows)
         if stopping is not None and rows.held is not None:
             self.validation_scores_ = [-value for value in stopping.history]
