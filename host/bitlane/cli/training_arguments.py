@@ -76,7 +76,7 @@ def add_schedule_arguments(
         choices=["auto", "regression", "classification"],
         help="regression or classification (default: auto, from the values of the target)",
     )
-    add("--loss", choices=[*losses], help=f"loss to minimize (default: {loss})")
+    add("--loss", choices=[*losses], metavar="LOSS", help=f"loss to minimize: {', '.join(losses)} (default: {loss})")
     add("--draws", type=draws, help="number of draw sets, epoch (a new one each epoch), or once (default: 8)")
     by_rows = "auto, by the rows, 20 to 200"
     add("--epochs", type=epochs, help=f"passes over the data (default: {by_rows if derives_epochs else 20})")
