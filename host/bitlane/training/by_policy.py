@@ -208,7 +208,7 @@ class _Epochs:
         for before, now in zip(last.settings, fresh, strict=True):
             for _ in range(last.epoch):
                 now = now.after_epoch()
-            settings.append(replace(now, phase=before.phase, seed=before.seed))
+            settings.append(replace(now, phase=before.phase, shrink_phase=before.shrink_phase, seed=before.seed))
         return replace(last, options=options, settings=tuple(settings), ridge=ridge)
 
 

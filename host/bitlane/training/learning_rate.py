@@ -14,7 +14,7 @@ from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix, Scaling
 
-from .losses import CURVATURE, LINEAR_LOSSES, loss_factor
+from .losses import BOUNDED_LOSSES, CURVATURE, LINEAR_LOSSES, loss_factor
 from .objective import Objective
 from .options import AUTO, TrainingOptions
 from .table_scaling import scaling_of
@@ -24,6 +24,8 @@ ROWS = 2_048  # looked at
 SHARE = 0.9  # of the largest stable rate
 STEADY = 1 / 8  # of the rate with decay, without: the noise of batches and draws stays then, and grows with the rate
 STALE = 0.25  # of the rate of staleness 0, at which staleness 1 trains as well
+STEEP = 4.0  # rise of a bounded slope over the spread of the labels, in units of its bound
+LEAST = 2.0**-20  # curvature
 NOISE = 1 / 16  # share of a weight's energy that the draws of a batch may feed back in one step
 
 
@@ -64,7 +66,7 @@ def with_learning_rate(
 ) -> TrainingOptions:
     """Return options with a number as learning rate: where it is "auto", nine tenths of the largest stable one.
 
-    With stored rows v, weights g of their classes and the largest curvature c of the loss (`losses.CURVATURE`), the
+    With stored rows v, weights g of their classes and the largest curvature c of the loss (`_curvature`), the
     mean square of the weights along a direction u shrinks if
     ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here u is the direction with
     the largest a. Independent draws Q of v add noise that is not small in directions in which the data is: the rate is
@@ -99,9 +101,8 @@ def automatic_rates(
     """Return the rate of `with_learning_rate` for each of several precisions and their ridges."""
     some = sample_of(X)
     values, labels = scaling.values(dense_rows(X[some])), y[some]
-    loss = options.objective.loss
-    curvature = CURVATURE[loss] / (_spread(scaling, labels) if loss in LINEAR_LOSSES else 1.0)
-    largest_step = LARGEST * options.batch_size / loss_factor(loss)
+    curvature = _curvature(options.objective, scaling, labels)
+    largest_step = LARGEST * options.batch_size / loss_factor(options.objective.loss)
     most = min(LARGEST / curvature, largest_step)
     targets = []  # mean weight, and the feedback of rows without draws
     for target, (below, other) in enumerate(options.class_weight):
@@ -149,11 +150,22 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
     return variance
 
 
-def _spread(scaling: Scaling, labels: Matrix) -> float:
-    """Return the least mean distance of scaled labels [r, targets] from their mean, above 0; 1 if all are equal."""
+def _curvature(objective: Objective, scaling: Scaling, labels: Matrix) -> float:
+    """Return the largest second derivative of the loss, or what stands for it where slopes are bounded.
+
+    The slopes of epsilon_insensitive and huber are at most 1 and epsilon. They take a weight far enough, and end low,
+    as if they rose by that over a quarter of the spread of the labels: of their mean distance from their mean. So with
+    a small epsilon the rate of huber is larger than that of squared errors. Of several targets the largest counts.
+    """
+    curvature = CURVATURE[objective.loss]
+    if objective.loss not in BOUNDED_LOSSES:
+        return curvature
     scaled = scaling.labels(labels) / 2.0**LABEL.fraction
-    distances = np.abs(scaled - scaled.mean(axis=0)).mean(axis=0)
-    return float(distances.min(initial=1.0, where=distances > 0))
+    spread = np.abs(scaled - scaled.mean(axis=0)).mean(axis=0)
+    varies = spread > 0
+    slope = 1.0 if objective.loss in LINEAR_LOSSES else objective.epsilon / scaling.label_unit[varies]
+    rises = STEEP * slope / spread[varies]
+    return min(curvature, max(float(rises.max()), LEAST) if len(rises) else 1.0)
 
 
 def _feedback(values: Floats, weights: Floats, batch_size: int) -> float:

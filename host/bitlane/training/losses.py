@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from bitlane.contract.further import FurtherLoss
 from bitlane.contract.modes import Loss
 from bitlane.quantization.scaling import Floats
@@ -13,13 +15,14 @@ MARGIN_LOSSES = ("hinge", "log_loss", "squared_hinge", "modified_huber")  # labe
 EPSILON_LOSSES = ("huber", "epsilon_insensitive", "squared_epsilon_insensitive")
 SQUARE_LOSSES = ("squared_error", "squared_epsilon_insensitive")  # of residuals, which labels far away dominate
 LINEAR_LOSSES = ("epsilon_insensitive",)  # in units of the labels, not in their squares
+BOUNDED_LOSSES = ("huber", "epsilon_insensitive")  # of residuals, whose slopes are bounded
 # Twice the loss of the device: scikit-learn writes these squares without 1/2.
 DOUBLED_LOSSES = ("squared_hinge", "modified_huber", "squared_epsilon_insensitive")
-# The largest second derivative. That of hinge is the rise of the slope over one unit of margin. The slope of a linear
-# loss jumps: 4 over the mean distance of the scaled labels from their mean is a rate that ends low.
+# The largest second derivative. That of hinge is the rise of the slope over one unit of margin; epsilon_insensitive has
+# none, as its slope jumps.
 CURVATURE = {
     **{name: 2.0 if name in DOUBLED_LOSSES else 1.0 for name in LOSS_CHOICES},
-    **{"log_loss": 0.25, "epsilon_insensitive": 4.0},
+    **{"log_loss": 0.25, "epsilon_insensitive": math.inf},
 }
 
 

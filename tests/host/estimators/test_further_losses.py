@@ -103,6 +103,15 @@ def test_epsilon_insensitive_reaches_the_optimum(seed: int, outliers: float) -> 
     assert model.loss_curve_[-1] == pytest.approx(best, rel=3e-2)
 
 
+@pytest.mark.parametrize("epsilon", [0.03, 0.3, 3.0])
+def test_the_automatic_rate_suits_any_epsilon(seed: int, epsilon: float) -> None:
+    """300 rows in the default 20 epochs end within 5 % of the optimum."""
+    X, y, _ = regression(seed, rows=300)
+    model = SGDRegressor(loss="huber", epsilon=epsilon, random_state=0, **EXACT | {"epochs": 20}).fit(X, y)
+    measured = loss_of("huber", y, epsilon)
+    assert measured(model.predict(X))[0].mean() == pytest.approx(least(X, measured), rel=0.05)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.02])
 @pytest.mark.parametrize("loss", CLASSIFICATIONS)
 def test_classifications_reach_the_optimum(seed: int, loss: str, alpha: float) -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("sklearn", minversion="1.6")  # before, checks were told of 
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-LOSSES = ("squared_error", "hinge", "log_loss")
+LOSSES = ("squared_error", "hinge", "log_loss", "modified_huber")
 
 
 def expected_failures(estimator):
@@ -26,7 +26,11 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [SGDRegressor(device="emulator"), *(SGDClassifier(loss=loss, device="emulator") for loss in LOSSES)],
+    [
+        SGDRegressor(device="emulator"),
+        SGDRegressor(loss="huber", penalty="elasticnet", alpha=1e-3),
+        *(SGDClassifier(loss=loss, device="emulator") for loss in LOSSES),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_checks(estimator, check):

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.software import SoftwareBuffer
 from bitlane.errors import DataError
 from bitlane.planning.work import TrainingSize, estimate_work
 from bitlane.quantization.source import VALUE_TYPES
+from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.train import train
 
@@ -87,3 +89,10 @@ def test_random_rounding_needs_a_build_with_it() -> None:
     options = TrainingOptions(model_bits=10)
     with pytest.raises(DataError, match="needs a build with random rounding"):
         estimate_work(TrainingSize(10, 10), options, AcceleratorConfig(), 1 << 24)
+
+
+def test_a_build_has_no_further_objectives() -> None:
+    options = TrainingOptions(objective=Objective("huber"))
+    with pytest.raises(DataError, match="no further losses and no elastic net: they need a device in software"):
+        estimate_work(TrainingSize(10, 10), options, AcceleratorConfig(), 1 << 24)
+    assert estimate_work(TrainingSize(10, 10), options, SoftwareConfig(), 1 << 24).cycles > 0

@@ -174,10 +174,13 @@ def test_on_epoch_is_called_once_an_epoch(seed):
     assert seen == list(enumerate(run.loss))
 
 
-def test_a_policy_with_one_choice_equals_fixed_bits(seed):
+@pytest.mark.parametrize(
+    "objective", [{}, {"loss": "huber", "penalty": "elasticnet", "alpha": 0.01, "l1_ratio": 0.3, "epsilon": 0.5}]
+)
+def test_a_policy_with_one_choice_equals_fixed_bits(seed, objective):
     X, y = table(seed)
     fixed, chosen = (
-        SGDRegressor(bits, epochs=5, device="emulator", random_state=1).fit(X, y, snapshots=True).run_
+        SGDRegressor(bits, epochs=5, device="emulator", random_state=1, **objective).fit(X, y, snapshots=True).run_
         for bits in (4, FixedBits(4))
     )
     np.testing.assert_array_equal(chosen.snapshots, fixed.snapshots)
