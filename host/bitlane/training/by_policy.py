@@ -106,7 +106,7 @@ def _rates_and_ridges(
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Return the learning rate of the first epoch and the ridge, by bits; those of 32 bits among them."""
     wanted = {**precisions, FULL_BITS: Precision(FULL_BITS, "full")}
-    ridges = draw_ridges(options, [*wanted.values()], X, first.scaling)
+    ridges = draw_ridges(options, [*wanted.values()], X, targets, first.scaling)
     if isinstance(options.learning_rate, float):
         rates = [options.learning_rate] * len(wanted)
     else:

@@ -24,7 +24,7 @@ ROWS = 2_048  # looked at
 SHARE = 0.9  # of the largest stable rate
 STEADY = 1 / 8  # of the rate with decay, without: the noise of batches and draws stays then, and grows with the rate
 STALE = 0.25  # of the rate of staleness 0, at which staleness 1 trains as well
-STEEP = 4.0  # rise of a bounded slope over the spread of the labels, in units of its bound
+STEEP = 4.0  # times `bounded_rise` is a curvature whose rate takes a weight far enough, and ends low
 LEAST = 2.0**-20  # curvature
 NOISE = 1 / 16  # share of a weight's energy that the draws of a batch may feed back in one step
 
@@ -66,8 +66,8 @@ def with_learning_rate(
 ) -> TrainingOptions:
     """Return options with a number as learning rate: where it is "auto", nine tenths of the largest stable one.
 
-    With stored rows v, weights g of their classes and the largest curvature c of the loss (`_curvature`), the
-    mean square of the weights along a direction u shrinks if
+    With stored rows v, weights g of their classes and the largest curvature c of the loss (`losses.CURVATURE`, or four
+    times `bounded_rise`), the mean square of the weights along a direction u shrinks if
     ``rate < 2 a / c / (a^2 + E[g^2 |v|^2 (v u)^2] / batch)``, where ``a = E[g (v u)^2]``. Here u is the direction with
     the largest a. Independent draws Q of v add noise that is not small in directions in which the data is: the rate is
     also limited to ``NOISE * batch / c / E[g |Q - v|^2]``. Of several targets with different class weights, the one
@@ -101,7 +101,7 @@ def automatic_rates(
     """Return the rate of `with_learning_rate` for each of several precisions and their ridges."""
     some = sample_of(X)
     values, labels = scaling.values(dense_rows(X[some])), y[some]
-    curvature = _curvature(options.objective, scaling, labels)
+    curvature = min(CURVATURE[options.objective.loss], STEEP * bounded_rise(options.objective, scaling, labels))
     largest_step = LARGEST * options.batch_size / loss_factor(options.objective.loss)
     most = min(LARGEST / curvature, largest_step)
     targets = []  # mean weight, and the feedback of rows without draws
@@ -150,22 +150,20 @@ def draw_variance(values: Floats, base_bits: int) -> Floats:
     return variance
 
 
-def _curvature(objective: Objective, scaling: Scaling, labels: Matrix) -> float:
-    """Return the largest second derivative of the loss, or what stands for it where slopes are bounded.
+def bounded_rise(objective: Objective, scaling: Scaling, labels: Matrix) -> float:
+    """Return the bound of the slopes of epsilon_insensitive or huber, 1 or epsilon, over the spread of the labels.
 
-    The slopes of epsilon_insensitive and huber are at most 1 and epsilon. They take a weight far enough, and end low,
-    as if they rose by that over a quarter of the spread of the labels: of their mean distance from their mean. So with
-    a small epsilon the rate of huber is larger than that of squared errors. Of several targets the largest counts.
+    The spread is the mean distance of scaled labels [r, targets] from their mean; of several targets the largest rise
+    counts. It is that of the mean slope over the residuals of a table, and infinite for other losses.
     """
-    curvature = CURVATURE[objective.loss]
     if objective.loss not in BOUNDED_LOSSES:
-        return curvature
+        return math.inf
     scaled = scaling.labels(labels) / 2.0**LABEL.fraction
     spread = np.abs(scaled - scaled.mean(axis=0)).mean(axis=0)
     varies = spread > 0
     slope = 1.0 if objective.loss in LINEAR_LOSSES else objective.epsilon / scaling.label_unit[varies]
-    rises = STEEP * slope / spread[varies]
-    return min(curvature, max(float(rises.max()), LEAST) if len(rises) else 1.0)
+    rises = slope / spread[varies]
+    return max(float(rises.max()), LEAST) if len(rises) else 1.0
 
 
 def _feedback(values: Floats, weights: Floats, batch_size: int) -> float:

@@ -30,16 +30,16 @@ from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Matrix, Scaling
 from bitlane.support.user_warnings import warn_user
 
-from .learning_rate import draw_variance
+from .learning_rate import bounded_rise, draw_variance
 from .objective import Objective
 from .options import TrainingOptions
 
 ROWS = 512  # looked at
 BITS = 8  # from which on there is no ridge
 COVERAGE = 1.2  # the least eigenvalue of a table is up to 1.11 times the norm of a random matrix below 0
-CURVATURE = {  # of the loss, at typical margins and residuals
+CURVATURE = {  # of the loss, at typical margins and residuals, or `bounded_rise` if that is less
     **{"squared_error": 1.0, "log_loss": 0.25, "hinge": 0.5, "squared_hinge": 1.0, "modified_huber": 1.0},
-    **{"huber": 1.0, "epsilon_insensitive": 1.0, "squared_epsilon_insensitive": 2.0},
+    **{"huber": 1.0, "epsilon_insensitive": np.inf, "squared_epsilon_insensitive": 2.0},
 }
 BIAS = {"log_loss": 0.04, "hinge": 0.1, "squared_hinge": 0.2, "modified_huber": 0.2}  # E[-z slope''(z)] / 2, or 0
 WIDE = 1.6  # the bias is divided by 1 + WIDE * V: about pi / 8 * |w|^2 for weights of length 2
@@ -49,7 +49,9 @@ GROWTH = 1.0  # natural logarithm of the growth of weights above which a trainin
 CORRELATION = np.array([1.0, 1 / 4, -1 / 2, -1 / 2])
 
 
-def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, scaling: Scaling) -> list[float]:
+def draw_ridges(
+    options: TrainingOptions, precisions: Sequence[Precision], X: Matrix, y: Matrix, scaling: Scaling
+) -> list[float]:
     """Return the strength of the ridge, 0 or more, in scaled units, for each of several precisions.
 
     It does not depend on the epochs, so that a resumed training has that of one that never stopped.
@@ -61,10 +63,12 @@ def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Ma
     precisions : sequence of Precision
     X : array [rows, n]
         Up to 1,023 rows, at equal distances, are looked at.
+    y : array [rows, targets]
     scaling : Scaling
     """
-    loss = options.objective.loss
-    values = scaling.values(dense_rows(X[:: max(1, len(X) // ROWS)]))
+    loss, some = options.objective.loss, slice(None, None, max(1, len(X) // ROWS))
+    values = scaling.values(dense_rows(X[some]))
+    curvature = min(CURVATURE[loss], bounded_rise(options.objective, scaling, y[some]))
     ridges = []
     for precision in precisions:
         ridge = 0.0
@@ -74,7 +78,7 @@ def draw_ridges(options: TrainingOptions, precisions: Sequence[Precision], X: Ma
             variance = (by_feature**2).sum() / max(total, 1e-300)  # features without draws do not count
             disturbed = total / max(variance, 1e-300) / (len(X) / options.shards)
             q = repeated_share(options.draws)
-            ridge = variance * COVERAGE * CURVATURE[loss] * (q * np.sqrt(2 * disturbed) + q**2 * disturbed / 2)
+            ridge = variance * COVERAGE * curvature * (q * np.sqrt(2 * disturbed) + q**2 * disturbed / 2)
             ridge += variance * BIAS.get(loss, 0.0) / (1 + WIDE * variance)
         ridges.append(float(ridge))
     return ridges

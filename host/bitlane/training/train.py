@@ -265,7 +265,7 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     if options.objective.loss in SQUARE_LOSSES:
         warn_of_far_labels(targets, ranges.labels)
     automatic = options.learning_rate == AUTO
-    (wanted,) = draw_ridges(options, [options.precision], X, scaling)
+    (wanted,) = draw_ridges(options, [options.precision], X, targets, scaling)
     options = with_learning_rate(options, X, targets, scaling, wanted)
     weights = _initial_weights(scaling, initial)
     options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))

@@ -28,7 +28,8 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         SGDRegressor(device="emulator"),
-        SGDRegressor(loss="huber", penalty="elasticnet", alpha=1e-3),
+        SGDRegressor(loss="huber", device="emulator"),
+        SGDRegressor(penalty="elasticnet", alpha=1e-3, device="emulator"),
         *(SGDClassifier(loss=loss, device="emulator") for loss in LOSSES),
     ],
     expected_failed_checks=expected_failures,

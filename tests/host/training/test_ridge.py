@@ -83,10 +83,10 @@ def test_the_mean_gram_matrix_with_the_ridge_is_definite(seed: int, bits: int, d
         first, second = (low + (codes >> bit & 1) * 2.0 ** (1 - precision.base_bits) for bit in (1, 0))
         mean += (first.T @ second + second.T @ first) / 2 / rows / draws
     options = training_options(precision, draws=draws)
-    (ridge,) = draw_ridges(options, [precision], X, scaling)
+    (ridge,) = draw_ridges(options, [precision], X, X[:, :1], scaling)
     least = float(np.linalg.eigvalsh(mean)[0])
     assert least + ridge > 0
-    (stronger,) = draw_ridges(training_options(precision, draws="once"), [precision], X, scaling)
+    (stronger,) = draw_ridges(training_options(precision, draws="once"), [precision], X, X[:, :1], scaling)
     assert stronger >= ridge
 
 
@@ -162,7 +162,7 @@ def test_columns_without_draws_do_not_count(seed: int) -> None:
     signs = np.where(rng.random((400, 30)) < 0.5, -1.0, 1.0)
     signs[:200] = -signs[200:]  # centred: both values are ends of the range
     few, many = (
-        draw_ridges(TrainingOptions(precision), [precision], table, fit_scaling(table, X[:, :1]))[0]
+        draw_ridges(TrainingOptions(precision), [precision], table, X[:, :1], fit_scaling(table, X[:, :1]))[0]
         for table in (X, np.hstack([X, signs]))
     )
     assert many == pytest.approx(few)
