@@ -211,6 +211,25 @@ def test_a_damaged_file_is_a_one_line_error(saved, change, message):
     assert "c.npz" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_checkpoint_from_before_further_objectives_loads(seed, tmp_path):
+    """It lacks their options and registers, and is that of a training without them."""
+    X, y = table(seed)
+    options = {"precision": Precision(8), "penalty": "l2", "alpha": 0.01}
+    whole = trained(X, y, device=EmulatorDevice(), **options).checkpoint()
+    whole.save(tmp_path / "old.npz")
+
+    def older(header, _):
+        for name in ("l1_ratio", "epsilon"):
+            del header["options"][name]
+        for settings in header["settings"]:
+            for name in ("further_loss", "epsilon", "shrink_step", "shrink_phase"):
+                del settings[name]
+
+    rewritten(tmp_path / "old.npz", older)
+    found = Checkpoint.load(tmp_path / "old.npz")
+    assert found.settings == whole.settings and found.options == whole.options
+
+
 def test_registers_advance_as_in_the_hardware(seed):
     """`advanced` equals the registers of a device, for a penalty step whose phase wraps around."""
     rng = np.random.default_rng(seed)
