@@ -203,7 +203,7 @@ class _Epochs:
             last.options, precision=self.precisions[bits], learning_rate=self.rates[bits], epochs=last.epoch + epochs
         )
         settings, ridge = [], self.ridges[bits]
-        ridges = [ridge * share for share in class_balances(options, self.rows.y)]
+        ridges = [ridge_that_fits(options, ridge * share) for share in class_balances(options, self.rows.y)]
         fresh = first_settings(options, last.scaling, ridges)
         for before, now in zip(last.settings, fresh, strict=True):
             for _ in range(last.epoch):

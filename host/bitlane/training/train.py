@@ -271,7 +271,8 @@ def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: 
     options, scaling = with_weight_range(options, automatic, X, targets, scaling, float(np.abs(weights).max()))
     warn_without_ridge(options, wanted, len(X))
     ridge = ridge_that_fits(options, wanted)
-    settings = first_settings(options, scaling, [ridge * share for share in class_balances(options, targets)])
+    ridges = [ridge_that_fits(options, ridge * share) for share in class_balances(options, targets)]
+    settings = first_settings(options, scaling, ridges)
     master = master_weights(np.ldexp(weights, -scaling.weight_exponent))
     return Checkpoint(0, master, settings, options, scaling, fingerprint(X, targets), ridge=ridge)
 

@@ -324,3 +324,9 @@ def test_the_register_tells_what_a_device_has() -> None:
             device = open_device(name, config)
             device.write(0x084, 77)
             assert device.read(0x038) == has and device.read(0x084) == 77 * has
+
+
+def test_the_ridge_of_a_heavy_class_fits_the_penalty_step() -> None:
+    """Its share of the ridge may be above 1, more than the automatic rate has room for."""
+    model, X, y = random_model(np.random.default_rng(1566), "cpu")
+    assert model.class_weight == "balanced" and model.fit(X, y).run_.ridge > 0
