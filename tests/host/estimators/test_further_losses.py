@@ -76,7 +76,7 @@ def least(X: Any, loss: Callable[[Any], tuple[Any, Any]], alpha: float = 0.0) ->
 @pytest.mark.parametrize("outliers", [0.0, 0.05])
 @pytest.mark.parametrize("loss", ["huber", "squared_epsilon_insensitive"])
 def test_regressions_reach_the_optimum(seed: int, loss: str, outliers: float) -> None:
-    """Within 0.2 %, and the loss of the last epoch within 2 %."""
+    """Within 0.5 %, and the loss of the last epoch within 2 %."""
     X, y, _ = regression(seed, outliers=outliers)
     model = SGDRegressor(loss=loss, epsilon=0.4, random_state=0, **EXACT)
     measured = loss_of(loss, y, 0.4)
@@ -84,7 +84,7 @@ def test_regressions_reach_the_optimum(seed: int, loss: str, outliers: float) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of labels far away
         model.fit(X, y)
-    assert measured(model.predict(X))[0].mean() == pytest.approx(best, rel=2e-3)
+    assert measured(model.predict(X))[0].mean() == pytest.approx(best, rel=5e-3)
     assert model.loss_curve_[-1] == pytest.approx(best, rel=2e-2)
 
 
