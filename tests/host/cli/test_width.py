@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,27 @@ def test_every_help_fits_and_names_defaults(monkeypatch: pytest.MonkeyPatch) -> 
             if action.option_strings and action.nargs != 0 and not action.required:
                 text = action.help or ""
                 assert text == argparse.SUPPRESS or "default" in text, (parser.prog, action.option_strings)
+
+
+UNITS = {  # what a help speaks of, and the units that it, the option or its placeholder then has
+    r"time of the|time for|computing time|log time|deadline|latency": r"seconds?|ms|quantile",
+    r"clock": r"MHz",
+    r"sizes?|memory|bandwidth": r"bytes|[KMG]iB|Mb/s|Gb/s|levels|rows",
+}
+
+
+def test_helps_of_quantities_name_their_units() -> None:
+    spoken = set()
+    for parser in parsers(make_parser()):
+        for action in parser._actions:
+            if not action.option_strings or action.nargs == 0 or action.choices or action.type in (None, str, Path):
+                continue
+            places = f"{' '.join(action.option_strings)} {action.metavar} {action.help}".lower().replace("-", " ")
+            for quantity, units in UNITS.items():
+                if re.search(rf"\b({quantity})\b", action.help or ""):
+                    spoken.add(quantity)
+                    assert re.search(rf"\b({units.lower()})\b", places), (parser.prog, places)
+    assert len(spoken) == len(UNITS)
 
 
 @pytest.mark.parametrize(
