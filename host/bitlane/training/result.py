@@ -268,6 +268,11 @@ class TrainingResult:
             _masters=self._masters[:ended],
         )
 
+    def with_decay(self, decay: float) -> TrainingResult:
+        """Return the result of a training whose last epochs had another decay than its options say."""
+        options = replace(self._last.options, decay=decay)
+        return replace(self, _last=replace(self._last, options=options))
+
     def averaged_from(self, epoch: int) -> TrainingResult:
         """Return the result with the mean model after this epoch and all later ones, of a run with snapshots.
 

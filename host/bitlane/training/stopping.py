@@ -120,7 +120,8 @@ class PlateauEnding:
             run = train(_with_decay(state, DECAY), state.epoch + cooling)
             self._report(run, self.criterion(run), on_epoch)
             runs.append(run)
-        return replace(joined(runs), plateau=plateau)
+        run = replace(joined(runs), plateau=plateau)
+        return run.with_decay(DECAY) if cooling else run
 
     def _report(self, run: TrainingResult, values: Floats, on_epoch: OnEpoch | None) -> None:
         self.history += values[: len(run.loss)].tolist()

@@ -77,7 +77,8 @@ def test_an_automatic_decay_ends_in_epochs_of_falling_steps(kind, seed):
     longer = kind(bits=8, epochs=500, random_state=seed, device="cpu").fit(X, y)
     assert model.score(X, y) > longer.score(X, y) - 0.02
     decays = {settings.decay for settings in model.run_.checkpoint().settings}
-    assert decays == {round(0.8 * 2**16)}
+    assert decays == {round(0.8 * 2**16)} and model.run_.settings["decay"] == 0.8
+    assert model.run_.settings["epochs"] == model.n_iter_ == model.run_.plateau + 20
 
 
 def test_without_a_plateau_a_warning_names_the_remedy(seed):
