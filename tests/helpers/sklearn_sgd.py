@@ -41,11 +41,11 @@ class _Adapter:
     def decay(self) -> float:
         return 1.0 if self.learning_rate == "constant" else 0.9
 
-    def _options(self, *arguments: Any) -> Any:
+    def _options(self, *arguments: Any, **named: Any) -> Any:
         """Options of bitlane, whose learning rate is a number or "auto"."""
         asked, self.learning_rate = self.learning_rate, self.eta0 if self.learning_rate == "constant" else "auto"
         try:
-            return super()._options(*arguments)  # type: ignore[misc]
+            return super()._options(*arguments, **named)  # type: ignore[misc]
         finally:
             self.learning_rate = asked
 
