@@ -69,7 +69,7 @@ def test_the_rule_is_the_textbooks_and_the_bits_are_those_of_a_shorter_training(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_automatic_decay_ends_in_epochs_of_falling_steps(kind, seed):
-    X, y = table(seed, kind)
+    X, y = table(seed, kind, rows=2000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = kind(bits=8, epochs=500, tol=1e-3, random_state=seed, device="cpu").fit(X, y)
