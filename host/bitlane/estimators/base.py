@@ -307,12 +307,12 @@ class LinearSGD(VersionedPickle, BaseEstimator):
                 raise DataError(f"y has {targets.shape[1]} target(s), but the model was fitted to {trained}")
         call, rows, multiple = self._calls if fitted else 0, len(table), 1
         seed, weights = seed_of_call(as_seed(self.random_state), call), row_weights(sample_weight, rows)
-        learned = np.arange(rows)
+        learns = True
         if weights is not None:
             copies, multiple = absolute_copies(weights, generator(seed, COPIES))
-            learned = np.repeat(learned, copies)
-            if len(learned):
-                table, targets = reordered(table, learned), targets[learned]
+            if learns := bool(copies.any()):
+                read = np.repeat(np.arange(rows), copies)
+                table, targets = reordered(table, read), targets[read]
         coef, intercept = np.zeros((targets.shape[1], table.shape[1])), np.zeros(targets.shape[1])
         ranges = TableRanges.of(table, targets, self._ranges.features.rows if fitted else 0)
         if fitted:
@@ -330,7 +330,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             if not len(scaling.active):
                 warn_user("every column of X is constant so far: their weights stay 0")
                 coef, intercept = scaling.coefficients(scaling.weights(coef, intercept))
-            elif len(learned):
+            elif learns:
                 options = with_steady_rate(options, table, targets, scaling)
                 run = self._train(table, targets, options, start, None, False)
                 coef, intercept = map(np.atleast_1d, finite_model(run))

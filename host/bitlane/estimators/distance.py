@@ -1,4 +1,4 @@
-"""How far a fit is from the optimum, or whether it is of any use at all: measured, and told where it is too far."""
+"""How far a fit is from the optimum, or whether it is of any use at all, and the warnings of both."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
 from bitlane.training.options import DECAY_EPOCHS
 from bitlane.training.result import TrainingResult
-from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
+from bitlane.training.suboptimality import FEW_BITS, suboptimality, warn_if_suboptimal
 
 ROWS = 4096  # looked at, at equal distances
 WORSE = 1.01  # ratio of the losses from which on a fit warns
-FEW_BITS = 8  # below which more bits may help
 
 
 def with_distance(result: TrainingResult, table: Matrix, targets: Floats, automatic: bool) -> TrainingResult:

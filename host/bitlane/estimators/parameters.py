@@ -54,7 +54,7 @@ early_stopping : bool, default=False
     Whether the score of rows that the training does not read decides on the plateau instead: an epoch improves if its
     score is above the best one by more than `tol`, or 0 for None.
 validation_fraction : float, default=0.1
-    Share of the rows that `early_stopping` holds out, of each class the same.
+    Share of the rows, or of those of each class, that `early_stopping` holds out.
 average : bool or int, default=False
     Whether the model is the mean of those after several epochs: True for the second half of the epochs, a number for
     the epoch in which so many rows have been read and all later ones.

@@ -32,23 +32,24 @@ def further_losses(
         Not NONE.
     epsilon : int
         In units of ``2**-20``.
-    dots : list of int64 arrays
-        Dot products of both copies, in units of ``2**-20``; clipped here.
-    labels : int64 array
-        With the same shape, in units of ``2**-15``.
+    dots, labels
+        As there.
 
     Returns
     -------
-    slopes : list of int64 arrays
-        Of both copies, in units of ``2**-20``.
-    losses : int64 array
-        The mean loss of both copies of each row, in units of ``2**-32``.
-    saturations : int
-        Number of clipped values that count.
+    slopes, losses, saturations
+        As there; the loss of a row is the mean of both copies.
     """
     of_copy = _margin_loss if further in MARGINS else _residual_loss
     slopes, doubled, clipped = zip(*(of_copy(further, epsilon, dot, labels) for dot in dots), strict=True)
     return list(slopes), round_half_up(doubled[0] + doubled[1], FURTHER_LOSS_SHIFT), sum(clipped)
+
+
+def residual(dot: Int64s, labels: Int64s) -> tuple[Int64s, int]:
+    """Return the residual of a copy, in units of ``2**-20``, and the number of clipped dot products and residuals."""
+    z, clipped_z = saturate(dot, RESIDUAL)
+    r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
+    return r, int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
 
 
 def _margin_loss(further: FurtherLoss, _: int, dot: Int64s, labels: Int64s) -> tuple[Int64s, Int64s, int]:
@@ -65,9 +66,7 @@ def _margin_loss(further: FurtherLoss, _: int, dot: Int64s, labels: Int64s) -> t
 
 def _residual_loss(further: FurtherLoss, epsilon: int, dot: Int64s, labels: Int64s) -> tuple[Int64s, Int64s, int]:
     """Return the same for the losses of residuals, whose dot products and residuals are clipped as squares are."""
-    z, clipped_z = saturate(dot, RESIDUAL)
-    r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
-    clipped = int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
+    r, clipped = residual(dot, labels)
     size, sign = np.abs(r), np.sign(r)
     if further == FurtherLoss.HUBER:
         inside = np.minimum(size, epsilon)

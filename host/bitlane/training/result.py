@@ -105,8 +105,8 @@ class TrainingResult:
         Share of the loss of a constant model that more training would still take off, measured on some rows; see
         `bitlane.training.suboptimality.suboptimality`. None without such a measurement.
     plateau : int or None
-        Epochs after which the loss, or the score of held-out rows, improved no more; None if nothing looked for that,
-        or if it did not happen. See `bitlane.training.stopping`.
+        Epochs after which the loss, or the score of held-out rows, no longer improved; None if there was no such
+        plateau, or if nothing looked for one. See `bitlane.training.stopping`.
     """
 
     loss: Floats

@@ -1,4 +1,4 @@
-"""When a training ends before its last epoch: its loss, or a score of rows that it does not read, improves no more.
+"""The end of a training at a plateau: its loss, or a score of rows that it does not read, no longer improves.
 
 The epochs are trained some at a time, with the weights after each, so the result is that of the epoch that ended the
 training, bit for bit. With the automatic decay the learning rate stays as it is while the training improves. Then it
@@ -27,7 +27,7 @@ Train = Callable[[Checkpoint | None, int], TrainingResult]
 
 @dataclass
 class Plateau:
-    """Whether values have stopped to fall.
+    """Whether values have stopped falling.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Plateau:
     stagnant: int = 0
 
     def reached(self, value: float) -> bool:
-        """Return whether the values, this one among them, have stopped to fall."""
+        """Return whether the values, this one among them, have stopped falling."""
         self.stagnant = 0 if value < self.least - self.tol else self.stagnant + 1
         self.least = min(self.least, value)
         return self.stagnant >= self.patience
