@@ -45,13 +45,6 @@ def further_losses(
     return list(slopes), round_half_up(doubled[0] + doubled[1], FURTHER_LOSS_SHIFT), sum(clipped)
 
 
-def residual(dot: Int64s, labels: Int64s) -> tuple[Int64s, int]:
-    """Return the residual of a copy, in units of ``2**-20``, and the number of clipped dot products and residuals."""
-    z, clipped_z = saturate(dot, RESIDUAL)
-    r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
-    return r, int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
-
-
 def _margin_loss(further: FurtherLoss, _: int, dot: Int64s, labels: Int64s) -> tuple[Int64s, Int64s, int]:
     """Return slope, twice the loss in units of ``2**-40``, and the number of clipped values of a copy."""
     y = np.where(labels >= 0, 1, -1)
@@ -66,7 +59,9 @@ def _margin_loss(further: FurtherLoss, _: int, dot: Int64s, labels: Int64s) -> t
 
 def _residual_loss(further: FurtherLoss, epsilon: int, dot: Int64s, labels: Int64s) -> tuple[Int64s, Int64s, int]:
     """Return the same for the losses of residuals, whose dot products and residuals are clipped as squares are."""
-    r, clipped = residual(dot, labels)
+    z, clipped_z = saturate(dot, RESIDUAL)
+    r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
+    clipped = int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
     size, sign = np.abs(r), np.sign(r)
     if further == FurtherLoss.HUBER:
         inside = np.minimum(size, epsilon)

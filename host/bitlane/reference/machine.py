@@ -23,6 +23,7 @@ from bitlane.contract.fixed_point import (
 )
 from bitlane.contract.formats import (
     BOUND,
+    LABEL,
     LEVEL_SCALED_GRADIENT,
     LOSS,
     MASTER,
@@ -42,7 +43,7 @@ from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 from bitlane.contract.state import ModelState
 
 from .blocks import Change, CodebookBlock, DigitBlock, Floats, Int64s, RowBlock
-from .further_losses import ONE, further_losses, residual
+from .further_losses import ONE, further_losses
 
 BLOCK = 1 << 16  # digits stored as floats at a time
 LOSS_SHIFT = 2 * RESIDUAL.fraction - LOSS.fraction
@@ -324,14 +325,15 @@ def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s]
     saturations : int
         Number of clipped values that count.
     """
-    if loss == Loss.SQUARES:
-        (first, second), clipped = zip(*(residual(dot, labels) for dot in dots), strict=True)
-        return [first, second], round_half_up(first * second, LOSS_SHIFT), sum(clipped)
+    clipped = 0
     slopes, values = [], []
     positive = labels >= 0
     for dot in dots:
-        z, _ = saturate(dot, RESIDUAL)
-        if loss == Loss.HINGE:
+        z, clipped_z = saturate(dot, RESIDUAL)
+        if loss == Loss.SQUARES:
+            r, clipped_r = saturate(z - (labels << (RESIDUAL.fraction - LABEL.fraction)), RESIDUAL)
+            clipped += int(np.count_nonzero(clipped_z)) + int(np.count_nonzero(clipped_r))
+        elif loss == Loss.HINGE:
             v = ONE - np.where(positive, z, -z)
             r = np.where(v > 0, np.where(positive, -ONE, ONE), 0)
             values.append(np.maximum(v, 0))
@@ -340,7 +342,9 @@ def losses(loss: Loss, dots: list[Int64s], labels: Int64s) -> tuple[list[Int64s]
             r = np.where(z >= 0, ONE - tail, tail) - np.where(positive, ONE, 0)
             values.append(np.maximum(np.where(positive, -z, z), 0) + logarithm)
         slopes.append(r)
-    return slopes, (values[0] + values[1]) << HALF_LOSS_SHIFT, 0
+    if loss == Loss.SQUARES:
+        return slopes, round_half_up(slopes[0] * slopes[1], LOSS_SHIFT), clipped
+    return slopes, (values[0] + values[1]) << HALF_LOSS_SHIFT, clipped
 
 
 def run_epochs(
