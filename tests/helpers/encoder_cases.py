@@ -15,7 +15,7 @@ from bitlane.contract.precision import Precision
 from bitlane.contract.prng import INDEX_STEP
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.scaling import Scaling, fit_scaling
-from bitlane.quantization.source import VALUE_TYPES, pack_source
+from bitlane.quantization.source import VALUE_TYPES, holds_scales, pack_source
 from bitlane.support.rng import seed_word
 from bitlane.training.samples import SampleEncoder
 
@@ -72,7 +72,10 @@ def random_case(
     encoder = SampleEncoder(X[chosen], y[chosen], scaling, precision, seed, first_row=first)
     geometry = Geometry.of(precision, scaling.stored_features, rows, 4, 1, outputs)
     base = bool(rng.integers(2)) or not used
-    source = pack_source(X[chosen], scaling.labels(y[chosen]), position_map(scaling, precision), geometry, base_bits)
+    mapped = position_map(scaling, precision)
+    if not holds_scales(mapped, base_bits):  # a column whose spread is tiny beside its offset
+        return random_case(seed + 1, base_bits, sets, outputs, max_features, dtype, rows)
+    source = pack_source(X[chosen], scaling.labels(y[chosen]), mapped, geometry, base_bits)
     return EncoderCase(
         geometry=geometry,
         settings={

@@ -21,7 +21,9 @@ def test_a_table_is_measured_by_all_programs(seed: int) -> None:
     X = rng.normal(size=(600, 3))
     found = optimum.measure(StudyTable("toy", X, (X[:, 0] > 0).astype(int), True), 0)
     assert list(found) == ["optimum", "SGD + scaler", "2 bits", "4 bits", "8 bits", "32 bits"]
-    assert all(each.score > 0.6 and each.log_loss is not None and each.recall is None for each in found.values())
+    assert all(each.log_loss is not None and each.recall is None for each in found.values())
+    assert found["2 bits"].score > 0.8 or found["2 bits"].warned
+    assert all(each.score > 0.8 for name, each in found.items() if name != "2 bits")
     line = optimum.measure(StudyTable("line", X, X[:, 0] + 1, False), 0)
     assert line["8 bits"].score > 0.99 and line["8 bits"].log_loss is None
 
