@@ -254,7 +254,7 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)
-    return chosen
+    return chosen.with_types(source.types)
 
 
 def _check_follow(arguments: argparse.Namespace) -> None:

@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.arrow_cells import is_list, is_text, missing_of, text_of
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.cell_keys import keys_of, type_of
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
-from bitlane.sparse.batches.hashing import cell_key, column_key, cross_keys, integer_keys, text_keys
+from bitlane.sparse.batches.first_cell_keys import first_keys_of
+from bitlane.sparse.batches.hashing import column_key, cross_keys
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
+from bitlane.sparse.batches.times import NANOSECONDS, nanoseconds_of, seconds_of_counts
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +57,7 @@ def default_schema(
     """
     label = DEFAULT_LABEL if label is None else label
     names = columns.names
-    if "keys" in names and _is_list(columns.field("keys").type):
+    if "keys" in names and is_list(columns.field("keys").type):
         optional = {name: name if name in names else None for name in ("fields", "values")}
         lists = ListSchema(label, "keys", optional["fields"], optional["values"], time)
         wanted_columns(lists, names, file, labelled)
@@ -74,7 +78,12 @@ def default_schema(
             categorical.append(field.name)
     if not categorical and not numeric:
         raise no_features(file, label)
-    return Schema(label, tuple(categorical), tuple(numeric), (), time)
+    return Schema(label, tuple(categorical), tuple(numeric), (), time).with_types(types_of(columns))
+
+
+def types_of(columns: pa.Schema) -> dict[str, str]:
+    """Return the type of each column of a file, one of `cell_texts.TYPES`; of twins that of the last one."""
+    return {field.name: type_of(field.type) for field in columns}
 
 
 def batch_of_columns(
@@ -104,7 +113,7 @@ def batch_of_columns(
         A cell cannot be used: the message has file and row.
     """
     wanted_columns(schema, rows.schema.names, location.file, labelled)
-    cells = {name: keys_of(rows.column(name), name, location) for name in schema.hashed}
+    cells = {name: _keys_of(rows.column(name), name, schema, location) for name in schema.hashed}
     width, count = len(schema.field_names), rows.num_rows
     keys, values = np.empty((count, width), np.uint64), np.ones((count, width), np.float32)
     crossed = [cross_keys([cells[name] for name in group]) for group in schema.crosses]
@@ -131,59 +140,10 @@ def batch_of_columns(
     return Batch(keys[present], fields[present], values[present], offsets, labels, times)
 
 
-def keys_of(column: pa.Array, name: str, location: RowLocation) -> NDArray[np.uint64]:
-    """Return the keys of the cells of a categorical column: uint64 [rows].
-
-    Each entry of a dictionary is hashed once. Booleans are ``true`` and ``false``; floats without a
-    fraction are integers; dates and times as Arrow writes them.
-
-    Raises
-    ------
-    DataError
-        The column has fractions or lists.
-    """
-    kind = column.type
-    missing = _missing(column)
-    if pa.types.is_dictionary(kind):
-        if len(column.dictionary) > 2 * len(column):
-            return keys_of(column.dictionary_decode(), name, location)
-        keys = keys_of(column.dictionary, name, location)
-        codes = np.asarray(pc.fill_null(column.indices, 0))
-        keys = keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
-    elif pa.types.is_integer(kind):
-        keys = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
-    elif pa.types.is_floating(kind):
-        numbers = np.asarray(pc.fill_null(column, 0))
-        wrong = ~(np.abs(numbers) < 2.0**63) | (numbers != np.trunc(numbers))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            reason = f"categorical column {name!r} has the fraction {numbers[row]:g}: list it as numeric, or write text"
-            raise location.error(row, reason)
-        keys = integer_keys(name, numbers.astype(np.int64))
-    elif pa.types.is_nested(kind):
-        raise DataError(f"{location.file}: categorical column {name!r} is {kind}; cells must be text or integers")
-    else:
-        keys = text_keys(name, *text_of(column))
-    if missing is not None:
-        keys[missing] = cell_key(name, None)
-    return keys
-
-
-def text_of(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the bytes of all cells, uint8, and where each begins and ends, int64 [rows + 1]. A null has no bytes."""
-    kind = column.type
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    if not (large or pa.types.is_string(kind) or pa.types.is_binary(kind)):
-        column, large = pc.cast(column, pa.large_string()), True
-    if column.null_count:
-        column = pc.fill_null(column, "" if "string" in str(column.type) else b"")
-    _, ends, data = column.buffers()
-    count = len(column)
-    if count == 0 or ends is None:
-        return np.zeros(0, np.uint8), np.zeros(count + 1, np.int64)
-    offsets = np.frombuffer(ends, np.int64 if large else np.int32)[column.offset : column.offset + count + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return text, offsets.astype(np.int64)
+def _keys_of(column: pa.Array, name: str, schema: Schema, location: RowLocation) -> NDArray[np.uint64]:
+    if schema.key_rule == 1:
+        return first_keys_of(column, name, location)
+    return keys_of(column, name, schema.type_of(name), location)
 
 
 def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floats, NDArray[np.bool_]]:
@@ -197,20 +157,20 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
         A cell is not a number.
     """
     kind = column.type
-    missing = _missing(column)
+    missing = missing_of(column)
     if pa.types.is_null(kind):
         return np.zeros(len(column)), np.ones(len(column), np.bool_)
     if pa.types.is_dictionary(kind):
         return numbers_of(column.dictionary_decode(), what, location)
     if not (
-        _is_text(kind)
+        is_text(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
     ):
         raise DataError(f"{location.file}: {what} is {kind}, not a number")
-    if not _is_text(kind):
+    if not is_text(kind):
         floats = np.asarray(pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0))
         return floats, np.zeros(len(floats), np.bool_) if missing is None else missing
     text, offsets = text_of(column)
@@ -243,36 +203,36 @@ def times_of(rows: pa.RecordBatch, schema: Schema | ListSchema, location: RowLoc
     column, what = rows.column(schema.time), f"time column {schema.time!r}"
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    missing = _missing(column)
+    missing = missing_of(column)
     if missing is not None and missing.any():
         raise location.error(int(np.argmax(missing)), f"{what} is empty")
-    if pa.types.is_integer(column.type):
-        return np.asarray(pc.cast(column, pa.int64()))
-    if _is_text(column.type) or pa.types.is_temporal(column.type):
+    if pa.types.is_temporal(column.type):
         try:
-            stamps = pc.cast(column, pa.string()) if pa.types.is_binary(column.type) else column
-            seconds = pc.cast(pc.cast(stamps, pa.timestamp("s"), safe=False), pa.int64())
-            return np.asarray(seconds)
+            return np.asarray(pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64()))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            if not _is_text(column.type):
-                raise DataError(f"{location.file}: {what}: {one_line(error)}") from error
+            raise DataError(f"{location.file}: {what}: {one_line(error)}") from error
+    if is_text(column.type) and (seconds := _seconds_of_texts(column)) is not None:
+        return seconds
     numbers, empty = numbers_of(column, what, location)
     if empty.any():
         raise location.error(int(np.argmax(empty)), f"{what} is empty")
     check_finite(numbers, None, what, location)
-    return np.floor(numbers).astype(np.int64)
+    return np.floor(seconds_of_counts(numbers)).astype(np.int64)
 
 
-def _missing(column: pa.Array) -> NDArray[np.bool_] | None:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+def _seconds_of_texts(column: pa.Array) -> NDArray[np.int64] | None:
+    """Return texts of times as seconds since 1970, int64 [rows], or None if one is no time."""
+    try:  # without zones
+        stamps = pc.cast(column, pa.string()) if pa.types.is_binary(column.type) else column
+        return np.asarray(pc.cast(pc.cast(stamps, pa.timestamp("s"), safe=False), pa.int64()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        coded = pc.dictionary_encode(column)
+    decoded = (
+        str(each, "utf-8", "replace") if isinstance(each, bytes) else each for each in coded.dictionary.to_pylist()
     )
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+    counts = [nanoseconds_of(text) for text in decoded]
+    if None in counts:
+        return None
+    seconds = np.array([count // NANOSECONDS for count in counts if count is not None], np.int64)
+    found: NDArray[np.int64] = seconds[np.asarray(coded.indices)]
+    return found

@@ -15,6 +15,7 @@ from pyarrow import csv
 from bitlane.errors import DataError
 from bitlane.sparse.batches.checks import one_line
 from bitlane.sparse.batches.files import DataFile
+from bitlane.sparse.batches.guessing import guessed_columns
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.schema import Schema, wanted_columns
 from bitlane.support import csv_text
@@ -45,7 +46,9 @@ def csv_columns(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Return the columns and their types, as the first block of the file has them. Its head is checked."""
     layout = _layout(file, options, options.ignore)
     with file.open_stream() as stream, _errors(file, layout):
-        return _open(stream, layout, options, None).schema
+        reader = _open(stream, layout, options, None)
+        first = next(iter(reader), None)
+        return reader.schema if first is None else guessed_columns(first)
 
 
 def csv_rows(file: DataFile, schema: Schema, options: ReadOptions) -> Iterator[tuple[int, pa.RecordBatch]]:

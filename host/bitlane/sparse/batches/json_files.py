@@ -13,6 +13,7 @@ from pyarrow import json
 from bitlane.errors import DataError
 from bitlane.sparse.batches.checks import one_line
 from bitlane.sparse.batches.files import DataFile
+from bitlane.sparse.batches.guessing import guessed_columns
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.schema import Schema, wanted_columns
 from bitlane.support import csv_text
@@ -22,7 +23,7 @@ _CHANGED = re.compile(r"Column\(/(?P<name>.*?)\) (?:was specified to be|changed 
 
 def json_columns(file: DataFile, block: bytes) -> pa.Schema:
     """Return the columns of a file and their types, as its first block has them."""
-    return _parse(file, block, None, 1).schema
+    return guessed_columns(_parse(file, block, None, 1))
 
 
 def json_rows(
@@ -51,8 +52,8 @@ def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOption
         kind = found.field(name).type
         if name in schema.numeric or name == schema.label:
             kind = pa.float64() if not pa.types.is_string(kind) and not pa.types.is_boolean(kind) else kind
-        elif pa.types.is_null(kind):
-            kind = pa.string()
+        elif pa.types.is_null(kind) or pa.types.is_temporal(kind):
+            kind = pa.string()  # a time is written as text: the schema says how it is read
         fields.append((name, kind))
     return pa.schema(fields)
 

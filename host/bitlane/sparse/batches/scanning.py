@@ -250,6 +250,19 @@ def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], values: NDArray[np
     return -1
 
 
+@kernel
+def plain_integers(text: Bytes, offsets: NDArray[np.int64], plain: NDArray[np.bool_]) -> None:
+    """Set whether a cell, as of `numbers_of_cells`, is nothing, or an integer as it is printed: bool [cells]."""
+    for cell in range(len(plain)):
+        start, stop = offsets[cell], offsets[cell + 1]
+        at = start + int(stop > start and text[start] == _MINUS)
+        leading_zero = at < stop and text[at] == _ZERO and (stop - at > 1 or at > start)
+        digits = stop > at or start == stop
+        for byte in range(at, stop):
+            digits &= _ZERO <= text[byte] <= _NINE
+        plain[cell] = digits and not leading_zero
+
+
 @inlined
 def _ends(byte: int) -> bool:
     return is_blank(byte) or byte in (NEWLINE, _COMMENT)

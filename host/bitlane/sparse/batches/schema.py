@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.cell_texts import TYPES
 from bitlane.sparse.batches.checks import LARGEST_FIELD, near_names
 
 DEFAULT_LABEL = "label"
+KEY_RULE = 2
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Schema:
         value 1. The columns need not be among `categorical`.
     time : str, optional
         Timestamps, dates, or seconds since 1970.
+    types : tuple of pairs of str
+        Hashed columns and their types, of `cell_texts.TYPES`: how their texts are read. Others are text.
+    key_rule : {2, 1}, default=2
+        2: equal values have equal keys, whichever type or file has them (`cell_texts`). 1: the rule of models that were
+        saved without it: texts as Arrow writes them.
     """
 
     label: str = DEFAULT_LABEL
@@ -38,8 +45,16 @@ class Schema:
     numeric: tuple[str, ...] = ()
     crosses: tuple[tuple[str, ...], ...] = ()
     time: str | None = None
+    types: tuple[tuple[str, str], ...] = ()
+    key_rule: int = KEY_RULE
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
+        for name, kind in self.types:
+            if kind not in TYPES:
+                raise DataError(f"column {name!r} has the type {kind!r}; {', '.join(TYPES)} are known")
+        if self.key_rule not in (1, KEY_RULE):
+            raise DataError(f"the schema's keys follow rule {self.key_rule!r}, which is unknown here: update bitlane")
         for name in ("categorical", "numeric"):
             object.__setattr__(self, name, _names(getattr(self, name), name))
         object.__setattr__(self, "crosses", tuple(_names(group, "a cross") for group in self.crosses))
@@ -79,6 +94,20 @@ class Schema:
     def field_names(self) -> tuple[str, ...]:
         """The fields' names by number; a cross is ``a&b``."""
         return (*self.categorical, *self.numeric, *("&".join(group) for group in self.crosses))
+
+    def type_of(self, column: str) -> str:
+        """Return the type of a hashed column."""
+        return dict(self.types).get(column, "text")
+
+    @property
+    def lacks_types(self) -> bool:
+        """Whether the type of a hashed column is open: `with_types` says it."""
+        return self.key_rule > 1 and not set(self.hashed) <= set(dict(self.types))
+
+    def with_types(self, types: Mapping[str, str]) -> Schema:
+        """Return the schema with types for all hashed columns: its own, else those of `types`, else text."""
+        known = {**types, **dict(self.types)}
+        return replace(self, types=tuple((name, known.get(name, "text")) for name in self.hashed))
 
     def as_json(self) -> dict[str, Any]:
         """Return the schema as JSON takes it."""
@@ -122,6 +151,8 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema | ListSchema:
     """Return the schema whose `as_json` gave `data`."""
     settings = dict(data)
     kind = settings.pop("kind", None)
+    if kind == "columns":
+        settings.setdefault("key_rule", 1)
     if kind not in ("columns", "lists"):
         raise DataError(f"schema has kind {kind!r}; 'columns' and 'lists' are known")
     try:

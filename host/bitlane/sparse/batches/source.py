@@ -100,7 +100,9 @@ class FileSource:
     ----------
     files : list of DataFile
     schema : Schema, ListSchema or None
-        The columns of tables; None if all files are libsvm, libffm or npz.
+        The columns of tables, with the types of the first table; None if all files are libsvm, libffm or npz.
+    types : dict of str to str
+        The types of all columns of the first table, if it was asked for them.
     wait_seconds : float
         Time that callers waited for a batch.
     rows : int
@@ -119,6 +121,7 @@ class FileSource:
 
         self.options = ReadOptions() if options is None else options
         self.files: list[DataFile] = find_files(paths, self.options.filesystem)
+        self.types: dict[str, str] = {}
         self.schema = self._find_schema()
         self.wait_seconds = 0.0
         self.rows = 0
@@ -133,14 +136,18 @@ class FileSource:
         return self._epoch_rows
 
     def _find_schema(self) -> Schema | ListSchema | None:
-        from bitlane.sparse.batches.columns import default_schema
+        from bitlane.sparse.batches.columns import default_schema, types_of
         from bitlane.sparse.batches.pieces import TABLES, columns_of
 
         options = self.options
         tables = [file for file in self.files if file.format in TABLES]
-        if options.schema is not None or not tables:
-            return options.schema
+        schema = options.schema
+        if not tables or isinstance(schema, ListSchema) or (schema is not None and not schema.lacks_types):
+            return schema
         columns, name = columns_of(tables[0], options), tables[0].name
+        self.types = types_of(columns)
+        if schema is not None:
+            return schema.with_types(self.types)
         label, ignore = options.label, options.ignore
         if not options.header:
             label = None if label is None else column_of(label, columns.names)

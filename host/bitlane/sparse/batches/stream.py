@@ -170,9 +170,11 @@ class FolderStream:
             yield _named(None, name, row)
 
     def _schema_of(self, file: DataFile) -> Schema | ListSchema:
-        from bitlane.sparse.batches.columns import default_schema
+        from bitlane.sparse.batches.columns import default_schema, types_of
         from bitlane.sparse.batches.pieces import columns_of
 
+        if isinstance(self.schema, Schema) and self.schema.lacks_types:
+            self.schema = self.schema.with_types(types_of(columns_of(file, self.options)))
         if self.schema is None:
             options, columns = self.options, columns_of(file, self.options)
             self.schema = default_schema(

@@ -19,7 +19,12 @@ def test_fields_are_numbered_in_order() -> None:
     assert FULL.columns == ("user", "item", "hour", "price")
 
 
-@pytest.mark.parametrize("schema", [FULL, Schema(), ListSchema(), ListSchema("y", "k", "f", "v", "t")])
+TYPED = FULL.with_types({"user": "text", "item": "number", "hour": "number", "price": "number"})
+
+
+@pytest.mark.parametrize(
+    "schema", [FULL, TYPED, Schema(), Schema(key_rule=1), ListSchema(), ListSchema("y", "k", "f", "v", "t")]
+)
 def test_json_round_trip(schema: Schema | ListSchema) -> None:
     assert schema_from_json(json.loads(json.dumps(schema.as_json()))) == schema
 
@@ -52,12 +57,22 @@ def test_other_json_is_refused(data: dict[str, Any], message: str) -> None:
         ({"crosses": (("label", "b"),)}, "cross 'label x b' has column 'label', which is not categorical"),
         ({"categorical": ("a", "a=1")}, "columns 'a' and 'a=1' would share keys"),
         ({"categorical": ("a",), "numeric": ("a=b",)}, "columns 'a' and 'a=b' would share keys"),
+        ({"types": (("a", "colour"),)}, "column 'a' has the type 'colour'; text, number, boolean, time are known"),
+        ({"key_rule": 3}, "the schema's keys follow rule 3, which is unknown here: update bitlane"),
         ({"numeric": tuple(map(str, range(65537)))}, "the schema has 65537 fields; at most 65536 are possible"),
     ],
 )
 def test_bad_schemas_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Schema(**settings)
+
+
+def test_types_of_hashed_columns() -> None:
+    assert dict(TYPED.types) == {"user": "text", "item": "number", "hour": "number"}
+    assert FULL.lacks_types and not TYPED.lacks_types and not Schema(key_rule=1, categorical=("a",)).lacks_types
+    assert TYPED.with_types({"item": "time"}) == TYPED
+    old = {"kind": "columns", "label": "y", "categorical": ["a"], "numeric": [], "crosses": [], "time": None}
+    assert schema_from_json(old) == Schema("y", ("a",), key_rule=1)
 
 
 def test_an_equal_sign_in_a_name_is_fine_where_no_keys_are_shared() -> None:

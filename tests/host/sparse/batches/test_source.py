@@ -172,7 +172,7 @@ def test_the_schema_is_found_in_the_first_table(tmp_path: Path, seed: int) -> No
     table = pa.table(cells(rng, 20))
     pyarrow.csv.write_csv(table, tmp_path / "b.csv")
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    wanted = Schema("click", ("user", "item"), ("price",), (), "at")
+    wanted = Schema("click", ("user", "item"), ("price",), (), "at", (("user", "text"), ("item", "number")))
     for name in ("a.parquet", "b.csv", ""):
         assert open_source(tmp_path / name, label="click", time="at").schema == wanted
     WRITERS["a.parquet"](tmp_path / "c.parquet", random_batch(rng, 5))
@@ -184,7 +184,7 @@ def test_the_schema_is_found_in_the_first_table(tmp_path: Path, seed: int) -> No
 def test_csv_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,x,2.5\n0,y,\n")
     source = open_source(tmp_path, column_names=("label", "c", "n"))
-    assert source.schema == Schema("label", ("c",), ("n",))
+    assert source.schema == Schema("label", ("c",), ("n",), types=(("c", "text"),))
     assert [len(features) for _, features in rows_of(read(source))] == [2, 1]
     (tmp_path / "a.csv").write_text("1,x,2.5\n0,y\n")
     with pytest.raises(DataError, match=r"a.csv, row 2: expected 3 columns, got 2"):
@@ -192,11 +192,14 @@ def test_csv_without_a_header(tmp_path: Path) -> None:
 
 
 def test_csv_takes_text_as_it_is(tmp_path: Path) -> None:
-    """Quotes, leading zeros and letters beyond ASCII are part of the value; bytes that are no UTF-8 are refused."""
+    """Quotes, leading zeros and letters beyond ASCII are part of the value; bytes that are no UTF-8 are refused.
+
+    NA is a missing number.
+    """
     text = 'label,zip,name\n1,007,"a ""b"", c"\n0,7,\xe9\n1,NA,\n'
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     found = read(open_source(tmp_path, schema=Schema(categorical=("zip", "name"))))
-    values = [b"zip=007", b'name=a "b", c', b"zip=7", "name=\xe9".encode(), b"zip=NA", b"name="]
+    values = [b"zip=007", b'name=a "b", c', b"zip=7", "name=\xe9".encode(), b"zip=", b"name="]
     assert found.keys.tolist() == [xxhash.xxh64_intdigest(value) for value in values]
     (tmp_path / "a.csv").write_text(text, encoding="latin-1")
     with pytest.raises(DataError, match=r"a\.csv is not UTF-8 text \(byte 38\): convert it"):
