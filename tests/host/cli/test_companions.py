@@ -130,7 +130,7 @@ def test_what_an_option_needs(trained: Callable[..., Any], options: dict[str, st
         ("sparse publish run reg --levels optimal", "--levels needs --bits"),
         ("sparse publish run reg --bits 4", "--bits needs --held-out to measure the loss"),
         ("sparse promote reg 1 --max-auc-loss 1", "--max-auc-loss needs --held-out"),
-        ("sparse validate reg 1 --held-out t.npz --max-latency-ms 5", "--max-latency-ms needs --requests"),
+        ("sparse validate reg 1 --held-out t.npz --max-slowdown 5", "--max-slowdown needs --requests"),
         ("sparse serve reg --hedge-share 0.5 --shards 2", "--hedge-share needs --replicas of 2 or more"),
         ("sparse serve reg --tls-ca a.pem --shards 2", "--tls-ca needs --placement ray"),
         ("sparse serve reg --record-share 0.5", "--record-share needs --record"),

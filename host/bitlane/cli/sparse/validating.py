@@ -28,7 +28,7 @@ _BOUNDS = {  # argument: field of `Bounds`, and what it is
     "max_rmse_loss": ("rmse_lost", "the same for the RMSE of a regression, as a share (default: 0.01)"),
     "max_miscalibration": ("miscalibration", "distance of mean prediction over mean label from 1 (default: 0.1)"),
     "max_answer_change": ("answer_change", "mean distance from the recorded predictions (default: 0.1)"),
-    "max_latency_ms": ("latency_ms", "p99 of the recorded requests, in this process (default: 30)"),
+    "max_slowdown": ("slowdown", "time of the recorded requests over that of the current version (default: 2)"),
     "hook_seconds": ("hook_seconds", "time for each hook (default: 60)"),
 }
 # What options need to have an effect.
@@ -36,7 +36,7 @@ COMPANIONS = (
     Companion(
         (*_BOUNDS, "requests", "hook", "test_fraction"), "--held-out", lambda arguments: bool(arguments.held_out)
     ),
-    Companion(("max_answer_change", "max_latency_ms"), "--requests", lambda arguments: arguments.requests is not None),
+    Companion(("max_answer_change", "max_slowdown"), "--requests", lambda arguments: arguments.requests is not None),
 )
 
 

@@ -18,6 +18,8 @@ from tests.helpers.sparse_validation import BOUNDS, Validated, failed
 pytest.importorskip("matplotlib")
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.registry import checks
 from bitlane.sparse.registry.checks import Bounds
 from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.validation import promote, read_validation, report_name, validate
@@ -145,7 +147,39 @@ def test_changed_answers_and_slow_ones_are_rejected(subject: Validated) -> None:
     found = subject.validate(2, tight, recorded=requests)
     assert failed(found) == ["answers"] and f"{moved:.5f} on average" in found.problems[0]
     assert subject.validate(2, replace(loose, answer_change=1.01 * moved), recorded=requests).passed
-    assert failed(subject.validate(2, replace(loose, latency_ms=0), recorded=requests)) == ["latency"]
+    assert failed(subject.validate(2, replace(loose, slowdown=0), recorded=requests)) == ["latency"]
+
+
+def test_a_busy_machine_rejects_no_version_against_itself(
+    subject: Validated, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request takes 40 ms or more, and up to a second where others have the processor."""
+    rng, clock, predict = np.random.default_rng(seed), [0.0], FrozenModel.predict
+
+    def predict_slowly(model: FrozenModel, batch: Batch) -> np.ndarray:
+        clock[0] += (0.04 + 0.01 * rng.random() + (rng.random() < 0.3) * rng.random()) * slowness[model.version]
+        return predict(model, batch)
+
+    monkeypatch.setattr(FrozenModel, "predict", predict_slowly)
+    monkeypatch.setattr(checks.time, "perf_counter", lambda: clock[0])
+    requests = subject.requests()
+    subject.publish()
+    slowness = {1: 1.0, 2: 1.0}
+    loose, bounds = replace(BOUNDS, slowdown=100), replace(BOUNDS, slowdown=Bounds().slowdown)
+    assert failed(subject.validate(1, bounds, recorded=requests)) == []
+    assert failed(subject.validate(2, bounds, recorded=requests)) == []
+    slowness[2] = 3.0
+    assert failed(subject.validate(2, loose, recorded=requests)) == []
+    found = subject.validate(2, bounds, recorded=requests)
+    assert failed(found) == ["latency"]
+    (problem,) = found.problems
+    assert re.search(r"ms \(p99\), [23]\.\d+ times as long as the current version: [23]\.\d+ is more than 2$", problem)
+
+
+def test_without_a_current_version_the_latency_is_shown_only(subject: Validated) -> None:
+    found = validate(subject.registry, 1, subject.inputs(recorded=subject.requests()), BOUNDS, label="other")
+    (latency,) = (check for check in found.checks if check.name == "latency")
+    assert latency.passed and latency.detail.endswith("ms (p99); no version to compare with")
 
 
 def test_requests_that_the_model_cannot_score_are_rejected(subject: Validated) -> None:
