@@ -16,6 +16,7 @@ NAME = "manifest.json"
 BASE, DELTA = "base", "delta"
 # What scores depend on, beside the weights: equal in a delta and its parent.
 _SCORING = ("kind", "loss", "dim", "fields", "hidden", "intercept", "normalise")
+_NO_FEATURES = ("label", "time")  # of a schema: columns that no key comes from
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Description:
     def __post_init__(self) -> None:
         for name in ("data", "metrics", "quantization"):  # as they are read from the file
             object.__setattr__(self, name, plain(getattr(self, name)))
+
+    @property
+    def hashing(self) -> Mapping[str, Any]:
+        """What of `data` decides the keys and fields of a row: the columns of its features, but not label and time."""
+        schema = self.data.get("schema") or {}
+        return {name: value for name, value in schema.items() if name not in _NO_FEATURES}
 
 
 @dataclass(frozen=True)
@@ -126,12 +133,12 @@ def check_successor(parent: Manifest, description: Description, shards: int, vir
             raise DataError(f"{version} has {name}={one[name]}, this model {other[name]}: publish it as a base")
     if (one["linear"] is None) != (other["linear"] is None):
         raise DataError(f"{version} and this model differ in linear weights: publish it as a base")
-    for name in sorted({*parent.description.data, *description.data}):
-        before, after = parent.description.data.get(name), description.data.get(name)
-        if before != after:
+    before, after = parent.description.hashing, description.hashing
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
             raise DataError(
-                f"{version} has different hashing settings, {name}={_short(before)}; this model has {_short(after)}: "
-                "publish it as a base, or under another name"
+                f"{version} has different hashing settings, {name}={_short(before.get(name))}; this model has "
+                f"{_short(after.get(name))}: publish it as a base, or under another name"
             )
     if (parent.shards, parent.virtual_shards) != (shards, virtual_shards):
         raise DataError(f"{version} has {parent.shards} shards, this model {shards}: publish it as a base")

@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
@@ -185,9 +184,9 @@ def _checks(
 
 
 def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs, evidence: Evidence) -> None:
-    """Score the held-out rows, once if the versions read them alike."""
-    settings: list[Any] = [manifest.description.data for manifest in manifests]
-    if len(models) == 1 or settings[0] == settings[1]:
+    """Score the held-out rows, once if the versions hash them alike: then the label is that of the first one."""
+    read_alike = [(each.description.hashing, each.description.spec.loss) for each in manifests]
+    if len(models) == 1 or read_alike[0] == read_alike[1]:
         scored = score_held_out(models, inputs.read_held_out(manifests[0]))
         evidence.scored = [(scored, index) for index in range(len(models))]
         return

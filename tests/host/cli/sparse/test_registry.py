@@ -103,7 +103,7 @@ def test_what_is_refused(runs: tuple[Path, Path], clicks: Path, call: Call, fail
     assert fails("publish", one, REGISTRY, "--base", "--parent", 1) == "use either --base or --parent, not both"
     assert fails("publish", one, REGISTRY, "--shards", 2).startswith("--shards: a delta has the shards of its")
     call("train", clicks, *LABEL, "--ignore", "price", "--out", "three")
-    assert fails("publish", "three", REGISTRY).startswith("version 1 has different hashing settings, schema={")
+    assert fails("publish", "three", REGISTRY).startswith("version 1 has different hashing settings, numeric=")
     statistics = ["--statistics", "--model", "lr"]
     call("train", clicks, *LABEL, *statistics, "--out", "four")
     assert fails("publish", "four", REGISTRY) == "four: models with statistics cannot be published yet"

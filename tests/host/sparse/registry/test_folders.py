@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.sparse_registry import SPEC, ChangingModel, held_by, saved
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.schema import Schema
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import SGD
@@ -86,14 +87,36 @@ def test_other_settings_of_hashing_are_one_line(tmp_path: Path) -> None:
     assert first.description.data == DATA
     other = {**DATA, "schema": {"kind": "columns", "categorical": ["item"]}}
     message = (
-        "version 1 has different hashing settings, schema={'kind': 'columns', 'categorical': ['user']}; this model has "
-        "{'kind': 'columns', 'categorical': ['item']}: publish it as a base, or under another name"
+        "version 1 has different hashing settings, categorical=['user']; this model has "
+        "['item']: publish it as a base, or under another name"
     )
     with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
         publish_folder(registry, saved(tmp_path / "m", model, other), parent=1)
     with pytest.raises(DataError, match="different hashing settings"):
         publish_folder(registry, saved(tmp_path / "m", model), parent=1)
     assert publish_folder(registry, saved(tmp_path / "m", model, other)).kind == "base"
+
+
+def test_the_name_of_a_label_is_no_setting_of_hashing(tmp_path: Path, seed: int) -> None:
+    """A label or time of another name, or one left to the default, changes no key; other settings of columns do."""
+    rng = np.random.default_rng(seed)
+    registry, model = ModelRegistry(tmp_path / "model"), SparseModel(SPEC)
+    schema = Schema(label="label", categorical=("user", "item"), numeric=("price",), time="when").as_json()
+    data = {"schema": schema, "label": "label", "task": "classification", "fields": 3}
+    publish_folder(registry, saved(tmp_path / "m", model, data))
+    labels = (None, "label", "clicked", "bought")
+    for parent in (1, 2):
+        columns = {
+            **schema,
+            "label": rng.choice(["label", "clicked"]).item(),
+            "time": rng.choice(["when", "day"]).item(),
+        }
+        other = {**data, "schema": columns, "label": labels[rng.integers(4)], "fields": [None, 3][rng.integers(2)]}
+        assert publish_folder(registry, saved(tmp_path / "m", model, other), parent=parent).kind == "delta"
+    change = ({"categorical": ("item", "user")}, {"numeric": ()}, {"crosses": (("user", "item"),)})[rng.integers(3)]
+    (name,) = change
+    with pytest.raises(DataError, match=rf"version 1 has different hashing settings, {name}="):
+        publish_folder(registry, saved(tmp_path / "m", model, {**data, "schema": {**schema, **change}}), parent=1)
 
 
 def test_what_cannot_be_published(tmp_path: Path) -> None:

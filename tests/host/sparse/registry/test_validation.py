@@ -22,7 +22,8 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.registry import checks
 from bitlane.sparse.registry.checks import Bounds
 from bitlane.sparse.registry.manifest import Manifest
-from bitlane.sparse.registry.validation import promote, read_validation, report_name, validate
+from bitlane.sparse.registry.publisher import Publisher
+from bitlane.sparse.registry.validation import Inputs, promote, read_validation, report_name, validate
 from bitlane.sparse.scoring.model import FrozenModel
 
 COMPLETE = ["files", "weights", "scores", "calibration", "AUC", "log loss", "answers", "latency", "hook mine"]
@@ -188,6 +189,24 @@ def test_requests_that_the_model_cannot_score_are_rejected(subject: Validated) -
     assert failed(subject.validate(1, recorded=[(rows, answer)])) == ["answers"]
     with pytest.raises(DataError, match="no requests"):
         subject.validate(1, recorded=[])
+
+
+def test_versions_whose_labels_have_other_names_are_compared_on_the_same_rows(subject: Validated) -> None:
+    """Only what changes keys lets a version read the held-out rows on its own."""
+    read: list[int] = []
+
+    def batches(manifest: Manifest) -> object:
+        read.append(manifest.version)
+        return subject.batches()
+
+    columns = {"kind": "columns", "categorical": ["user"], "label": "clicked"}
+    for schema in (columns, {**columns, "label": "bought"}, {**columns, "categorical": ["item"]}):
+        Publisher(subject.registry, subject.model, {"schema": schema, "label": schema["label"]}).publish()
+    promote(subject.registry, "production", 2, force=True)
+    inputs = Inputs(batches, "rows.npz")
+    assert validate(subject.registry, 3, inputs, BOUNDS).passed and read == [3]
+    read.clear()
+    assert validate(subject.registry, 4, inputs, BOUNDS).passed and read == [4, 2]
 
 
 def test_hooks_that_find_problems_fail_or_take_long_are_rejected(subject: Validated) -> None:
