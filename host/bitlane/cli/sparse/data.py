@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.options import ReadOptions
     from bitlane.sparse.batches.source import FileSource, Source
     from bitlane.sparse.batches.stream import FolderStream
+    from bitlane.sparse.scoring.known import KnownKeys
 
 EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
@@ -186,12 +187,12 @@ def open_files(settings: Settings, paths: Sequence[str], **options: Any) -> File
 def read_options(settings: Settings) -> ReadOptions:
     """Return how files are read, but for the order of the rows."""
     from bitlane.sparse.batches.options import ReadOptions
-    from bitlane.sparse.batches.schema import schema_from_json
+    from bitlane.sparse.batches.schema import read_schema
     from bitlane.sparse.training.loop import PIECE_ROWS
 
-    schema = settings["schema"]
+    schema = read_schema(settings)
     return ReadOptions(
-        schema=None if schema is None else schema_from_json(schema),
+        schema=schema,
         label=settings["label"] if schema is None else None,
         task=settings["task"],
         max_fields=settings["fields"],
@@ -199,6 +200,20 @@ def read_options(settings: Settings) -> ReadOptions:
         header=settings.get("header", True),
         batch_rows=PIECE_ROWS,
     )
+
+
+def known_keys(settings: Settings) -> KnownKeys:
+    """Return a count of the values that a model with these settings knows, by column."""
+    from bitlane.sparse.batches.schema import read_schema
+    from bitlane.sparse.scoring.known import KnownKeys
+
+    return KnownKeys(read_schema(settings))
+
+
+def warn_of_unknown(known: KnownKeys) -> None:
+    """Warn of columns of which the model knows few values."""
+    for problem in known.problems():
+        warn_user(problem)
 
 
 def count_fields(settings: Settings) -> int:

@@ -24,8 +24,10 @@ def _run(arguments: argparse.Namespace) -> None:
     model, settings = load_model(arguments)
     source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=True)
     with row_progress("evaluating", None) as bar:
-        quality = evaluate(model, source, None if bar is None else bar.on_rows)
-    print(quality_table([(data.data_name(arguments.data), quality)]))
+        known = data.known_keys(settings)
+        quality = evaluate(model, source, None if bar is None else bar.on_rows, known)
+    print(quality_table([(data.data_name(arguments.data), quality)]), "", known.text(), sep="\n")
+    data.warn_of_unknown(known)
 
 
 COMMAND = Command(

@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     model, settings = load_model(arguments)
     source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=False)
-    rows = 0
+    rows, known = 0, data.known_keys(settings)
     with ExitStack() as stack:
         stack.enter_context(NOTICE.watch())
         unfinished = stack.enter_context(atomic_write(arguments.out))
@@ -50,10 +50,12 @@ def _run(arguments: argparse.Namespace) -> None:
         bar = stack.enter_context(row_progress("predicting", None))
         for batch in stack.enter_context(closing(source.batches(0))):
             write(model.predict(batch))
+            known.add(batch, model.known(batch))
             rows += batch.rows
             if bar is not None:
                 bar.on_rows(batch.rows)
-    print(f"{rows:,} predictions written to {arguments.out}")
+    print(f"{rows:,} predictions written to {arguments.out}; {known.text()}")
+    data.warn_of_unknown(known)
 
 
 COMMAND = Command(

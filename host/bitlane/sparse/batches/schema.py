@@ -161,6 +161,12 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema | ListSchema:
         raise DataError(f"schema has settings that this version does not know: {error}") from error
 
 
+def read_schema(data: Mapping[str, Any]) -> Schema | ListSchema | None:
+    """Return the schema in the settings of a training's data, or None without one."""
+    schema = data.get("schema")
+    return None if schema is None else schema_from_json(schema)
+
+
 def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str, labelled: bool = True) -> list[str]:
     """Return the columns of a file that must be read.
 

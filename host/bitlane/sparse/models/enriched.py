@@ -74,6 +74,10 @@ class EnrichedModel:
         """Return probabilities of label 1, float32 [rows]."""
         return self.model.predict(self.statistics.enrich(batch))
 
+    def known(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which features of a batch have keys that the model has, bool [nnz], without statistics."""
+        return self.model.known(batch)
+
     def learn(self, batch: Batch) -> Floats:
         """Learn a batch, and count it; return the scores before, float32 [rows].
 

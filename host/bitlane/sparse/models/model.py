@@ -74,6 +74,13 @@ class SparseModel:
         """Return probabilities of label 1 (log loss) or the scores (squared error), float32 [rows]."""
         return predictions(self.spec.loss, self.scores(batch))
 
+    def known(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which features of a batch have keys that the model has, bool [nnz]."""
+        table = self.parameters.table
+        with table.updating():
+            found: NDArray[np.bool_] = table.find(batch.keys) >= 0
+        return found
+
     def learn(self, batch: Batch) -> Floats:
         """Learn a batch: row after row, or by minibatches of ``spec.batch_rows`` rows.
 

@@ -17,6 +17,7 @@ from bitlane.sparse.registry.held_out import HeldOutScores
 from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.quantizing import quality_lost
 from bitlane.sparse.registry.registry import ModelRegistry
+from bitlane.sparse.scoring.known import KnownKeys
 from bitlane.sparse.scoring.layers import LayeredTable, PartitionedTable
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.training.windows import Quality, quality_fields
@@ -104,11 +105,14 @@ class Evidence:
         A sample.
     seconds : list of float64 [requests]
         Latencies of the recorded requests that all of these versions can score.
+    known : KnownKeys
+        What of the held-out rows the candidate knows.
     """
 
     scored: list[tuple[HeldOutScores, int]] = field(default_factory=list)
     weights: list[Floats] = field(default_factory=list)
     seconds: list[NDArray[np.float64]] = field(default_factory=list)
+    known: KnownKeys = field(default_factory=KnownKeys)
 
 
 def check_files(registry: ModelRegistry, version: int) -> tuple[ValidationCheck, FrozenModel | None]:
@@ -158,6 +162,12 @@ def check_quality(evidence: Evidence, bounds: Bounds) -> list[ValidationCheck]:
     if len(qualities) > 1 and qualities[1] is not None:
         checks += _losses(qualities[1], qualities[0], bounds)
     return checks
+
+
+def check_known(evidence: Evidence) -> ValidationCheck:
+    """Return which share of the held-out values a version knows, by column: it informs, and never fails."""
+    lines = (evidence.known.text(), *evidence.known.problems())
+    return ValidationCheck("known values", True, "; ".join(lines), evidence.known.share)
 
 
 def check_requests(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.scoring.known import KnownKeys
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.training.windows import Loss, Quality, measure
 
@@ -39,13 +40,17 @@ class HeldOutScores:
         return measure(scores, self.labels, self.losses[index]) if np.isfinite(scores).all() else None
 
 
-def score_held_out(models: Sequence[FrozenModel], batches: Iterable[Batch]) -> HeldOutScores:
+def score_held_out(
+    models: Sequence[FrozenModel], batches: Iterable[Batch], known: KnownKeys | None = None
+) -> HeldOutScores:
     """Return the scores of rows by each model.
 
     Parameters
     ----------
     models : sequence of FrozenModel
     batches : iterable of Batch
+    known : KnownKeys, optional
+        Counts the features that the first model knows.
 
     Raises
     ------
@@ -58,6 +63,8 @@ def score_held_out(models: Sequence[FrozenModel], batches: Iterable[Batch]) -> H
         labels.append(batch.labels)
         for own, model in zip(scores, models, strict=True):
             own.append(model.scores(batch))
+        if known is not None:
+            known.add(batch, models[0].known(batch))
     if not sum(map(len, labels)):
         raise DataError("the held-out data has no rows")
     losses: list[Loss] = ["log_loss" if model.spec.loss == "log_loss" else "squared_error" for model in models]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.schema import read_schema
 from bitlane.sparse.registry import records
 from bitlane.sparse.registry.checks import (
     Bounds,
@@ -21,6 +22,7 @@ from bitlane.sparse.registry.checks import (
     ValidationCheck,
     check_files,
     check_hook,
+    check_known,
     check_quality,
     check_requests,
     check_weights,
@@ -33,6 +35,7 @@ from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.report import report_html
 from bitlane.sparse.registry.verdict import Validation
+from bitlane.sparse.scoring.known import KnownKeys
 from bitlane.sparse.scoring.model import FrozenModel
 
 PRODUCTION = "production"
@@ -174,7 +177,7 @@ def _checks(
     manifests = [registry.manifest(model.version) for model in models if model.version is not None]
     checks = [check_weights(models, evidence)]
     _score(models, manifests, inputs, evidence)
-    checks += check_quality(evidence, bounds)
+    checks += [*check_quality(evidence, bounds), check_known(evidence)]
     if inputs.recorded is not None:
         checks += check_requests(models, inputs.recorded, bounds, evidence)
     current = models[1] if len(models) > 1 else None
@@ -185,13 +188,15 @@ def _checks(
 
 def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs, evidence: Evidence) -> None:
     """Score the held-out rows, once if the versions hash them alike: then the label is that of the first one."""
+    evidence.known = KnownKeys(read_schema(manifests[0].description.data))
     read_alike = [(each.description.hashing, each.description.spec.loss) for each in manifests]
     if len(models) == 1 or read_alike[0] == read_alike[1]:
-        scored = score_held_out(models, inputs.read_held_out(manifests[0]))
+        scored = score_held_out(models, inputs.read_held_out(manifests[0]), evidence.known)
         evidence.scored = [(scored, index) for index in range(len(models))]
         return
-    for model, manifest in zip(models, manifests, strict=True):
-        evidence.scored.append((score_held_out([model], inputs.read_held_out(manifest)), 0))
+    for index, (model, manifest) in enumerate(zip(models, manifests, strict=True)):
+        known = None if index else evidence.known
+        evidence.scored.append((score_held_out([model], inputs.read_held_out(manifest), known), 0))
 
 
 def _folder(version: int) -> str:

@@ -61,16 +61,29 @@ class FrozenModel:
         self._functions.check(batch)
         return self._scores(batch, *self.table.lookup(batch.keys))
 
+    def known(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which features of a batch have keys that the model has, bool [nnz]."""
+        return self.table.lookup(batch.keys)[1]
+
     def predict(self, batch: Batch) -> Floats:
         """Return probabilities of label 1 (log loss) or the scores (squared error), float32 [rows]."""
         return predictions(self.spec.loss, self.scores(batch))
 
-    def predict_partial(self, batch: Batch) -> tuple[Floats, tuple[int, ...]]:
-        """Return predictions, as `predict`, and the shards whose weights did not come in time and count as unknown.
+    def predict_partial(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_], tuple[int, ...]]:
+        """Return what a service answers and counts.
 
-        A model in one process misses none.
+        Returns
+        -------
+        predictions : float32 [rows]
+            As of `predict`.
+        known : bool [nnz]
+            As of `known`.
+        missing : tuple of int
+            Shards whose weights did not come in time and count as unknown. A model in one process misses none.
         """
-        return self.predict(batch), ()
+        self._functions.check(batch)
+        weights, known = self.table.lookup(batch.keys)
+        return predictions(self.spec.loss, self._scores(batch, weights, known)), known, ()
 
     def _scores(self, batch: Batch, weights: Floats, known: NDArray[np.bool_]) -> Floats:
         """Return the scores of a batch from the weights of its keys, float32 [nnz, values]."""

@@ -25,12 +25,15 @@ class Scored:
     version : int or None
         Of the model that gave all predictions.
     predictions : float32 [rows]
+    known : bool [nnz]
+        Which features have keys that the model has.
     missing : tuple of int
         Shards that did not answer in time: their keys counted as unknown.
     """
 
     version: int | None
     predictions: NDArray[np.float32]
+    known: NDArray[np.bool_]
     missing: tuple[int, ...] = ()
 
     @property
@@ -77,8 +80,9 @@ class Scorer:
         bounds = [0, *ends.tolist(), batch.rows]
         shares = [batch.slice(*each) for each in itertools.pairwise(bounds)]
         results = list(self._pool.map(model.predict_partial, shares))
-        missing = sorted({shard for _, shards in results for shard in shards})
-        return Scored(model.version, np.concatenate([each for each, _ in results]), tuple(missing))
+        predictions, known, shards = zip(*results, strict=True)
+        missing = sorted({shard for each in shards for shard in each})
+        return Scored(model.version, np.concatenate(predictions), np.concatenate(known), tuple(missing))
 
     def close(self) -> None:
         """End the threads; running requests end first."""

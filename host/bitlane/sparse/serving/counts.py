@@ -6,6 +6,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ class RequestCounts:
         self.partial = dict.fromkeys(LANES, 0)  # answered without the weights of some shards
         self.seconds = dict.fromkeys(LANES, 0.0)
         self.buckets = {lane: [0] * (len(BOUNDS) + 1) for lane in LANES}  # requests by seconds: up to each bound
+        self.features: Counter[str] = Counter()  # that were scored, by column
+        self.known: Counter[str] = Counter()  # of these, those with keys that the model has
         self.errors: Counter[tuple[str, str]] = Counter()  # by lane and kind
         self._newest: deque[dict[str, Any]] = deque(maxlen=_NEWEST_ERRORS)
         self._ends = np.zeros(RECENT)  # monotonic
@@ -46,6 +49,12 @@ class RequestCounts:
             self._ends[at] = time.monotonic()
             self._recent[at] = seconds
             self._recent_rows[at] = rows
+
+    def add_features(self, counted: Mapping[str, int], known: Mapping[str, int]) -> None:
+        """Count the features of a request, and those that the model knows, by column."""
+        with self._lock:
+            self.features.update(counted)
+            self.known.update(known)
 
     def add_error(self, lane: str, kind: str, message: str) -> None:
         """Count a request that got an error."""

@@ -69,6 +69,14 @@ class ServingMetrics:
             for lane in LANES:
                 family.add_metric([lane], values[lane])
             yield family
+        for name, about, columns in (
+            ("features", "Values of categorical columns that were scored", counts.features),
+            ("known_features", "Of these, those that the model knows", counts.known),
+        ):
+            family = self._core.CounterMetricFamily(_PREFIX + name, about, labels=["column"])
+            for column, count in list(columns.items()):
+                family.add_metric([column], count)
+            yield family
         errors = self._core.CounterMetricFamily(_PREFIX + "errors", "Requests with an error", labels=["lane", "kind"])
         for (lane, kind), count in list(counts.errors.items()):
             errors.add_metric([lane, kind], count)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.columns import batch_of_columns
-from bitlane.sparse.batches.schema import Schema, schema_from_json
+from bitlane.sparse.batches.schema import Schema, read_schema
+from bitlane.sparse.scoring.known import KnownKeys
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.scoring.scorer import Scored, Scorer
 from bitlane.sparse.servers.lanes import RequestLimit
@@ -49,6 +51,11 @@ class ServedVersion:
     schema: Schema | None = None
     created: float | None = None
     since: float = field(default_factory=time.time)
+
+    @cached_property
+    def keys(self) -> KnownKeys:
+        """Counts the features of a request by column; it holds no counts itself."""
+        return KnownKeys(self.schema)
 
     @property
     def number(self) -> int:
@@ -84,8 +91,7 @@ def schema_of(data: Mapping[str, Any]) -> Schema | None:
     data : mapping
         Settings of the training's data. The schema is without the time: no model scores by it.
     """
-    settings = data.get("schema")
-    schema = None if settings is None else schema_from_json(settings)
+    schema = read_schema(data)
     return replace(schema, time=None) if isinstance(schema, Schema) else None
 
 
@@ -201,11 +207,12 @@ class ServedModel:
             batch, version, scored = self._score(read)
         seconds = time.perf_counter() - begin
         self.counts.add(lane, batch.rows, seconds, scored.is_partial)
+        self.counts.add_features(*version.keys.count(batch, scored.known))
         if self.recorder is not None and not scored.is_partial:
-            self.recorder.add(batch, scored.predictions, version)
-        return Answer(scored.predictions, version, seconds, scored.missing)
+            self.recorder.add(batch, scored.predictions, version.number)
+        return Answer(scored.predictions, version.number, seconds, scored.missing)
 
-    def _score(self, read: Callable[[ServedVersion], Batch]) -> tuple[Batch, int, Scored]:
+    def _score(self, read: Callable[[ServedVersion], Batch]) -> tuple[Batch, ServedVersion, Scored]:
         while True:
             version, scorer = self.version, self._scorer
             assert scorer is not None
@@ -213,7 +220,7 @@ class ServedModel:
             self.bounds.check(batch.rows, batch.nnz)
             scored = scorer.score(batch)
             if scored.version == version.model.version:  # else the versions were swapped: read its columns
-                return batch, version.number, scored
+                return batch, version, scored
 
     def count_error(self, lane: str, error: BaseException) -> None:
         """Count a request that got an error."""

@@ -7,13 +7,16 @@ from contextlib import closing
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.source import Source
+from bitlane.sparse.scoring.known import KnownKeys
 
 from .learner import Learner
 from .loop import NOTICE
 from .windows import Quality, Scores
 
 
-def evaluate(model: Learner, source: Source, on_rows: Callable[[int], object] | None = None) -> Quality:
+def evaluate(
+    model: Learner, source: Source, on_rows: Callable[[int], object] | None = None, known: KnownKeys | None = None
+) -> Quality:
     """Return how good a model's scores of all rows of a source are; nothing is learned.
 
     Eight bytes of memory are needed for each row: the AUC is exact.
@@ -24,6 +27,8 @@ def evaluate(model: Learner, source: Source, on_rows: Callable[[int], object] | 
     source : Source
     on_rows : callable, optional
         Called with the number of rows after each batch.
+    known : KnownKeys, optional
+        Counts the features that the model knows.
 
     Raises
     ------
@@ -34,6 +39,8 @@ def evaluate(model: Learner, source: Source, on_rows: Callable[[int], object] | 
     with NOTICE.watch(), closing(source.batches(0)) as batches:
         for batch in batches:
             scores.add(model.scores(batch), batch.labels)
+            if known is not None:
+                known.add(batch, model.known(batch))
             if on_rows is not None:
                 on_rows(batch.rows)
     if scores.rows == 0:

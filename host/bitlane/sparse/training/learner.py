@@ -28,6 +28,10 @@ class Learner(Protocol):
         """Return the score of each row; change nothing."""
         ...
 
+    def known(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which features of a batch have keys that the model has, bool [nnz]."""
+        ...
+
     def learn(self, batch: Batch) -> Floats:
         """Learn the rows, and return the score that each had before."""
         ...

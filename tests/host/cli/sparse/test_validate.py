@@ -46,11 +46,11 @@ def published(clicks: Path, run) -> list[object]:
 def test_a_version_passes_and_is_promoted(published, run) -> None:
     report = f"report: {REGISTRY}/validations/0000001/report.html"
     status, lines = run("validate", REGISTRY, 1, *published, *LOOSE)
-    assert (status, lines) == (0, ["version 1 passed: 4 checks, no version to compare with", report])
+    assert (status, lines) == (0, ["version 1 passed: 5 checks, no version to compare with", report])
     assert Path(f"{REGISTRY}/validations/0000001/report.html").exists()
     assert run("promote", REGISTRY, 1) == (0, ["production: version 1"])
     status, lines = run("promote", REGISTRY, "latest", *published, *LOOSE)
-    assert status == 0 and lines[0] == "version 2 passed: 6 checks, compared with version 1"
+    assert status == 0 and lines[0] == "version 2 passed: 7 checks, compared with version 1"
     assert lines[2] == "production: version 2, before it version 1"
     states = [line.split()[-2:] for line in run("versions", REGISTRY)[1][2:4]]
     assert states == [["passed", "-"], ["passed", "production"]]
@@ -63,7 +63,7 @@ def test_a_rejected_version_is_a_line_a_check(published, run, here: Path, monkey
     )
     hook = ["--hook", "my_checks:small"]
     status, lines = run("promote", REGISTRY, 1, *published, *LOOSE, "--max-miscalibration", 0, *hook)
-    assert status == 1 and lines[0] == "version 1 rejected: 5 checks, no version to compare with"
+    assert status == 1 and lines[0] == "version 1 rejected: 6 checks, no version to compare with"
     assert lines[1].startswith("calibration: mean prediction over mean label is ")
     assert lines[2].startswith("hook my_checks:small: ") and lines[2].endswith(" rows")
     assert ModelRegistry(REGISTRY).labels() == {}

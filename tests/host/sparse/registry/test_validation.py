@@ -26,7 +26,8 @@ from bitlane.sparse.registry.publisher import Publisher
 from bitlane.sparse.registry.validation import Inputs, promote, read_validation, report_name, validate
 from bitlane.sparse.scoring.model import FrozenModel
 
-COMPLETE = ["files", "weights", "scores", "calibration", "AUC", "log loss", "answers", "latency", "hook mine"]
+QUALITY = ["files", "weights", "scores", "calibration"]
+COMPLETE = [*QUALITY, "AUC", "log loss", "known values", "answers", "latency", "hook mine"]
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_the_first_version_has_nothing_to_compare_with(tmp_path: Path, seed: int
     with pytest.raises(DataError, match=r"version 1 was not validated: validate it, or add --force"):
         promote(subject.registry, "production", 1)
     found = subject.validate(1)
-    assert found.current is None and [check.name for check in found.checks] == COMPLETE[:4]
+    assert found.current is None and [check.name for check in found.checks] == [*QUALITY, "known values"]
     promote(subject.registry, "production", 1)
 
 

@@ -19,6 +19,8 @@ def test_all_metrics_are_read_by_prometheus() -> None:
     metrics = ServingMetrics(served, lambda: state)
     served.counts.add("http", 5, 0.004)
     served.counts.add("http", 5, 7.0)
+    served.counts.add_features({"user": 3, "item": 4}, {"user": 0, "item": 4})
+    served.counts.add_features({"user": 3, "item": 4}, {"user": 1, "item": 3})
     served.counts.add_error("flight", "busy", "busy")
     before = values_of(metrics)
     assert ("bitlane_serving_version", ()) not in before
@@ -31,6 +33,8 @@ def test_all_metrics_are_read_by_prometheus() -> None:
     buckets = [found["bitlane_serving_seconds_bucket", (http, ("le", le))] for le in ("0.003", "0.005", "1.0", "+Inf")]
     assert buckets == [0, 1, 1, 2]
     assert found["bitlane_serving_seconds_sum", (http,)] == pytest.approx(7.004)
+    assert found["bitlane_serving_features_total", (("column", "user"),)] == 6
+    assert found["bitlane_serving_known_features_total", (("column", "user"),)] == 1
     assert found["bitlane_serving_version", ()] == 7
     assert found["bitlane_serving_version_age_seconds", ()] == pytest.approx(100, abs=10)
     assert found["bitlane_serving_following", (("label", "production"), ("problem", state.problem))] == 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.losses import predictions
 from bitlane.sparse.models.spec import ModelSpec
@@ -38,9 +41,9 @@ class ShardedModel(FrozenModel):
         self.weights = FrontTable(front, version, Layout(spec.blocks()).values)
         super().__init__(spec, self.weights, dense, version)
 
-    def predict_partial(self, batch: Batch) -> tuple[Floats, tuple[int, ...]]:
-        """Return predictions, and the shards that did not answer in time: their keys count as unknown."""
+    def predict_partial(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_], tuple[int, ...]]:
+        """Return predictions, which keys are known, and the shards that did not answer in time: their keys are not."""
         self._functions.check(batch)
         partial = self.weights.lookup_partial(batch.keys)
         scores = self._scores(batch, partial.weights, partial.known)
-        return predictions(self.spec.loss, scores), tuple(sorted(partial.missing))
+        return predictions(self.spec.loss, scores), partial.known, tuple(sorted(partial.missing))

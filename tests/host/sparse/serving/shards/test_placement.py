@@ -74,8 +74,8 @@ def test_a_killed_process_comes_back(published) -> None:
         model = source.load(3)
         pid = servers.pids()[1][0]
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: model.predict_partial(batch)[1] == (1,))
-        wait_until(lambda: servers.pids()[1][0] not in (None, pid) and model.predict_partial(batch)[1] == ())
+        wait_until(lambda: model.predict_partial(batch)[2] == (1,))
+        wait_until(lambda: servers.pids()[1][0] not in (None, pid) and model.predict_partial(batch)[2] == ())
         expect_the_bits(source, registry, batch, (2, 3))
         pids = [pid for shard in servers.pids() for pid in shard]
     for pid in pids:
@@ -163,12 +163,12 @@ def test_fifty_kills_during_swaps(published, seed: int) -> None:
             if kills % 10 == 0:
                 model = source.load(draw.choice([1, 2, 3]))
             for _ in range(draw.randrange(60)):
-                predictions, missing = model.predict_partial(batch)
+                predictions, _, missing = model.predict_partial(batch)
                 if not missing:
                     assert predictions.tobytes() == whole[model.version]
                     complete += 1
                 time.sleep(0.01)
-        wait_until(lambda: model.predict_partial(batch)[1] == ())
+        wait_until(lambda: model.predict_partial(batch)[2] == ())
         wait_until(lambda: all(None not in shard for shard in servers.pids()))
         expect_the_bits(source, registry, batch, (1, 2, 3))
     assert complete > 100
@@ -188,7 +188,7 @@ def test_actors_of_ray_are_killed_and_come_back(published) -> None:
             before = [servers.find(1, replica) for replica in range(2)]
             for replica in range(2):
                 ray.kill(servers.actors[1][replica], no_restart=False)
-            wait_until(lambda: model.predict_partial(batch)[1] == (1,))
-            wait_until(lambda: model.predict_partial(batch)[1] == (), 60)
+            wait_until(lambda: model.predict_partial(batch)[2] == (1,))
+            wait_until(lambda: model.predict_partial(batch)[2] == (), 60)
             assert [servers.find(1, replica) for replica in range(2)] != before
             expect_the_bits(source, registry, batch, (2, 3))
