@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.options import ReadOptions
     from bitlane.sparse.batches.source import FileSource, Source
     from bitlane.sparse.batches.stream import FolderStream
+    from bitlane.sparse.registry.learned import HeldOutRows
     from bitlane.sparse.scoring.known import KnownKeys
 
 EXTRA = "'bitlane[sparse]'"
@@ -64,6 +65,8 @@ class TrainingData:
 
 def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
+    from bitlane.sparse.batches.identity import identify
+
     if arguments.test and arguments.test_fraction is not None:
         raise DataError("use either --test or --test-fraction, not both")
     if arguments.follow:
@@ -78,6 +81,7 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         **{name: getattr(arguments, name) for name in (*LAYOUT, "test_fraction", "shuffle_rows", "seed", "follow")},
     }
     source = open_files(settings, settings["paths"], ignore=tuple(arguments.ignore))
+    settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
     if source.schema is not None:
         settings["schema"] = _schema(source, arguments).as_json()
@@ -175,6 +179,25 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
     if fraction is not None:
         return RowSplit(source, fraction, is_test=True, options=source.options)
     return test_split({**settings, "paths": paths}) or source
+
+
+def held_out_rows(paths: Sequence[str], fraction: float | None, allowed: bool) -> HeldOutRows:
+    """Return which rows `open_evaluation` opens, so that they can be compared with those of a training.
+
+    Parameters
+    ----------
+    paths, fraction
+        As of `open_evaluation`.
+    allowed : bool
+        Whether rows that a model has learned are allowed.
+    """
+    from bitlane.sparse.batches.identity import identify
+    from bitlane.sparse.registry.learned import HeldOutRows
+
+    files = _files(paths)
+    if fraction is None and _have_test_rows(files):
+        return HeldOutRows(allowed=allowed)
+    return HeldOutRows(tuple(identify(file) for file in files), fraction, allowed)
 
 
 def open_files(settings: Settings, paths: Sequence[str], **options: Any) -> FileSource:
@@ -289,10 +312,19 @@ def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadO
 
 def test_split(settings: Settings) -> FileSource | None:
     """Return the held-out rows of data sets that have such, or None."""
-    files = open_files(settings, settings["paths"]).files
-    if not all(file.format == "npz" and "X_test" in _array_names(file) for file in files):
+    if not _have_test_rows(_files(settings["paths"])):
         return None
     return open_files(settings, settings["paths"], split="test")
+
+
+def _files(paths: Sequence[str]) -> list[DataFile]:
+    from bitlane.sparse.batches.files import find_files
+
+    return find_files(list(paths))
+
+
+def _have_test_rows(files: Sequence[DataFile]) -> bool:
+    return all(file.format == "npz" and "X_test" in _array_names(file) for file in files)
 
 
 def _array_names(file: DataFile) -> list[str]:
@@ -316,9 +348,7 @@ def _absolute(path: str) -> str:
 
 def _digest(settings: Settings) -> str:
     """SHA-256 of what the rows depend on: files and their sizes, and how they are read."""
-    from bitlane.sparse.batches.files import find_files
-
     paths = [*([] if settings["follow"] else settings["paths"]), *settings["test"]]
-    files = [(file.name, file.size) for file in find_files(paths)] if paths else []
+    files = [(file.name, file.size) for file in _files(paths)] if paths else []
     rest = {name: value for name, value in settings.items() if name not in ("digest", "fields")}
     return hashlib.sha256(json.dumps([files, rest], sort_keys=True).encode()).hexdigest()

@@ -10,23 +10,28 @@ from . import data
 from .models import add_data_arguments, add_model_argument, load_model
 from .progress import row_progress
 from .summary import quality_table
+from .validating import add_allow_learned
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_argument(parser)
     add_data_arguments(parser)
+    add_allow_learned(parser)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("evaluating a sparse model")
+    from bitlane.sparse.registry.learned import check_not_learned
     from bitlane.sparse.training.evaluation import evaluate
 
     model, settings = load_model(arguments)
+    rows = data.held_out_rows(arguments.data, arguments.test_fraction, arguments.allow_learned)
+    told = check_not_learned(settings, rows, str(arguments.model))
     source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=True)
     with row_progress("evaluating", None) as bar:
         known = data.known_keys(settings)
         quality = evaluate(model, source, None if bar is None else bar.on_rows, known)
-    print(quality_table([(data.data_name(arguments.data), quality)]), "", known.text(), sep="\n")
+    print(quality_table([(data.data_name(arguments.data), quality)]), "", f"new rows: {told}", known.text(), sep="\n")
     data.warn_of_unknown(known)
 
 

@@ -12,6 +12,7 @@ from bitlane.cli.command import Command
 from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.errors import DataError
 
+from . import data
 from .mirror import add_mirror_argument, update_mirror
 from .models import add_model_argument
 from .registry import add_registry_argument, manifest_text, open_registry, quantization_text
@@ -25,7 +26,9 @@ AUTO = "auto"
 COMPANIONS = (
     Companion(("bits",), "--held-out to measure the loss", lambda arguments: bool(arguments.held_out)),
     Companion(
-        ("levels", "max_loss", "held_out", "test_fraction"), "--bits", lambda arguments: arguments.bits is not None
+        ("levels", "max_loss", "held_out", "test_fraction", "allow_learned"),
+        "--bits",
+        lambda arguments: arguments.bits is not None,
     ),
 )
 
@@ -89,11 +92,14 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization:
     from bitlane.sparse.registry.folders import data_of
+    from bitlane.sparse.registry.learned import check_not_learned
     from bitlane.sparse.registry.quantizing import MAX_LOSS, choose_levels
     from bitlane.sparse.training.run_folder import find_model, read_settings
 
     settings = read_settings(find_model(Path(arguments.model)))
     described = data_of(None if settings is None else settings.get("data"))
+    rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned)
+    print(check_not_learned(described, rows, str(arguments.model)))
     return choose_levels(
         model,
         held_out_rows(arguments.held_out, arguments.test_fraction, described, model.spec),

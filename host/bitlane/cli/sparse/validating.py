@@ -34,7 +34,9 @@ _BOUNDS = {  # argument: field of `Bounds`, and what it is
 # What options need to have an effect.
 COMPANIONS = (
     Companion(
-        (*_BOUNDS, "requests", "hook", "test_fraction"), "--held-out", lambda arguments: bool(arguments.held_out)
+        (*_BOUNDS, "requests", "hook", "test_fraction", "allow_learned"),
+        "--held-out",
+        lambda arguments: bool(arguments.held_out),
     ),
     Companion(("max_answer_change", "max_slowdown"), "--requests", lambda arguments: arguments.requests is not None),
 )
@@ -54,6 +56,14 @@ def add_held_out_arguments(parser: argparse._ArgumentGroup | argparse.ArgumentPa
         type=float,
         metavar="SHARE",
         help="of --held-out, use only the rows that `train` held out with the same --test-fraction",
+    )
+    add_allow_learned(parser)
+
+
+def add_allow_learned(parser: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
+    """Add the argument that lets a model be measured on rows that it has learned."""
+    parser.add_argument(
+        "--allow-learned", action="store_true", help="measure also on rows that the model has learned, and say so"
     )
 
 
@@ -123,7 +133,8 @@ def _inputs(arguments: argparse.Namespace) -> Inputs:
         from bitlane.sparse.serving.recording import read_record
 
         requests = ((batch, answer) for batch, answer, _ in read_record(arguments.requests))
-    return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook))
+    given = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned)
+    return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook), given)
 
 
 def _bounds(arguments: argparse.Namespace) -> Bounds:

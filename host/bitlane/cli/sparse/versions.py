@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> None:
         used.setdefault(version, []).append(name)
     for name, version in readers.items():
         used.setdefault(version, []).append(f"read by {name}")
-    rows = [_row(each, _state(registry, each.version), used.get(each.version, [])) for each in versions]
+    rows = [_row(each, *_measured(registry, each.version), used.get(each.version, [])) for each in versions]
     print(stacked_columns([HEADER, *rows], left=2))
 
 
@@ -60,21 +60,24 @@ COMMAND = Command(
 )
 
 
-def _state(registry: ModelRegistry, version: int) -> str:
-    """Return what the last validation of a version has concluded, as a word."""
+def _measured(registry: ModelRegistry, version: int) -> tuple[str, str]:
+    """Return the AUC of the last validation of a version, and what it has concluded on which data."""
     from bitlane.sparse.registry.validation import read_validation
 
     validation = read_validation(registry, version)
-    return NONE if validation is None else "passed" if validation.passed else "rejected"
+    if validation is None:
+        return NONE, NONE
+    state = "passed" if validation.passed else "rejected"
+    return number_text(validation.metrics.get("auc")), f"{state} on {validation.held_out}"
 
 
-def _row(manifest: Manifest, state: str, used: list[str]) -> list[str]:
+def _row(manifest: Manifest, auc: str, state: str, used: list[str]) -> list[str]:
     return [
         str(manifest.version),
         manifest.kind,
         NONE if manifest.parent is None else str(manifest.parent),
         manifest.created[:16].replace("T", " "),
-        number_text(manifest.description.metrics.get("auc")),
+        auc,
         state,
         ", ".join(used) or NONE,
         f"{manifest.rows:,}",

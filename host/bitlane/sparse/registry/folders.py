@@ -25,7 +25,8 @@ from bitlane.sparse.tables.frozen import FrozenTable, freeze
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import find_model, read_settings
 
-_DATA = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
+_HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
+_LEARNED = ("files", "test_fraction", "follow", "paths")  # and which rows it has learned
 
 Keys = NDArray[np.uint64]
 
@@ -96,7 +97,10 @@ def publish_folder(
 
 def data_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what a manifest keeps of the settings of a training's data."""
-    return {name: settings.get(name) for name in _DATA} if settings else {}
+    if not settings:
+        return {}
+    hashing = {name: settings.get(name) for name in _HASHING}
+    return hashing | ({name: settings.get(name) for name in _LEARNED} if "files" in settings else {})
 
 
 def last_metrics(model_folder: Path) -> dict[str, float]:

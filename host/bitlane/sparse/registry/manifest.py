@@ -28,6 +28,7 @@ class Description:
     spec : ModelSpec
     data : dict
         How rows become features: ``schema``, ``label``, ``task`` and ``fields`` of the training's settings; plain JSON.
+        Which rows were learned: ``files``, ``test_fraction``, ``follow`` and ``paths``, see `learned.LearnedRows`.
         Empty if no run folder made the model.
     rows_seen : int
         Rows that were learned.

@@ -31,6 +31,7 @@ from bitlane.sparse.registry.checks import (
 from bitlane.sparse.registry.held_out import score_held_out
 from bitlane.sparse.registry.hooks import Hook, run_hook
 from bitlane.sparse.registry.labels import Move
+from bitlane.sparse.registry.learned import HeldOutRows, check_not_learned
 from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.report import report_html
@@ -56,12 +57,15 @@ class Inputs:
         Recorded requests and their answers.
     hooks : dict of callables, optional
         Of `find_hooks`.
+    held_out : HeldOutRows, optional
+        Which rows these are. Without it nobody knows whether a version has learned them.
     """
 
     read_held_out: Callable[[Manifest], Iterable[Batch]]
     name: str
     recorded: Recorded | None = None
     hooks: Mapping[str, Hook] = field(default_factory=dict)
+    held_out: HeldOutRows | None = None
 
 
 def validate(
@@ -80,8 +84,8 @@ def validate(
     Raises
     ------
     DataError
-        The data, a bound or the name of the label cannot be used, or the current version is damaged. Nothing is
-        written then.
+        The data, a bound or the name of the label cannot be used, one of the versions has learned held-out rows, or the
+        current version is damaged. Nothing is written then.
     BitlaneError
         Something cannot be read or written.
     """
@@ -175,7 +179,7 @@ def _checks(
 ) -> list[ValidationCheck]:
     """Check a version whose files are in order; `models` are the version and the current one, if there is one."""
     manifests = [registry.manifest(model.version) for model in models if model.version is not None]
-    checks = [check_weights(models, evidence)]
+    checks = [_check_new(manifests, inputs.held_out), check_weights(models, evidence)]
     _score(models, manifests, inputs, evidence)
     checks += [*check_quality(evidence, bounds), check_known(evidence)]
     if inputs.recorded is not None:
@@ -184,6 +188,14 @@ def _checks(
     for name, hook in inputs.hooks.items():
         checks.append(check_hook(name, run_hook(hook, models[0], current, manifests[0], bounds.hook_seconds)))
     return checks
+
+
+def _check_new(manifests: list[Manifest], rows: HeldOutRows | None) -> ValidationCheck:
+    """Refuse held-out rows that a version has learned: the comparison would be one of memories."""
+    if rows is None:
+        return ValidationCheck("new rows", True, "unknown: the caller did not say which rows these are")
+    told = [check_not_learned(each.description.data, rows, f"version {each.version}") for each in manifests]
+    return ValidationCheck("new rows", True, "; ".join(told))
 
 
 def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs, evidence: Evidence) -> None:

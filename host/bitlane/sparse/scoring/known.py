@@ -14,6 +14,7 @@ from bitlane.sparse.batches.schema import ListSchema, Schema
 FEW = 0.1  # share of the values of a column, below which rows are not like those of the training
 _ENOUGH = 100  # values of a column, from which on that is told
 _SHOWN = 5  # columns
+_NEARLY_ALL = 0.9995
 EVERY = ""  # the name for the features of rows without columns
 
 
@@ -73,12 +74,12 @@ class KnownKeys:
         return dict(sorted(shares.items(), key=lambda entry: entry[1]))
 
     def text(self) -> str:
-        """Return the shares as a line: of all values, and of the columns of which the model knows least."""
+        """Return the shares as a line: of all values, and of up to five columns of which the model knows less."""
         if self.share is None:
             return "no categorical values"
-        columns = [f"{name} {share:.1%}" for name, share in self.shares().items() if name != EVERY]
-        rest = [f"{len(columns) - _SHOWN} more columns above"] if len(columns) > _SHOWN else []
-        return "; ".join([f"values that the model knows: {self.share:.1%}", *columns[:_SHOWN], *rest])
+        less = [(name, share) for name, share in self.shares().items() if name != EVERY and share < _NEARLY_ALL]
+        columns = [f"{name} {share:.1%}" for name, share in less[:_SHOWN]]
+        return "; ".join([f"values that the model knows: {self.share:.1%}", *columns])
 
     def problems(self) -> Sequence[str]:
         """Return a line for each column of which the model knows less than a tenth of 100 values or more."""

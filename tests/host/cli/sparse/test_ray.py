@@ -70,7 +70,7 @@ def test_status_ctrl_c_and_resumption(
     assert model.rows_seen > 0 and f"{model.rows_seen:,} rows learned" in out
     assert main(["sparse", "status", str(run)]) == 0
     assert "not running" in capsys.readouterr().out
-    assert main(["sparse", "evaluate", str(run), str(here / "rows.ffm")]) == 0
+    assert main(["sparse", "evaluate", str(run), str(here / "rows.ffm"), "--allow-learned"]) == 0
     capsys.readouterr()
     resumed_model(run, model.rows_seen, capsys)
 

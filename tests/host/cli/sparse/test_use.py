@@ -29,7 +29,7 @@ def run(clicks: Path) -> Path:
 
 def values(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The cells of the table's last row, without its name."""
-    return capsys.readouterr().out.partition("\n\nvalues that")[0].splitlines()[-1].split()[1:]
+    return capsys.readouterr().out.partition("\n\nnew rows")[0].splitlines()[-1].split()[1:]
 
 
 def test_evaluate_is_the_held_out_evaluation(run: Path, clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,22 +45,24 @@ def test_evaluate_is_the_held_out_evaluation(run: Path, clicks: Path, capsys: py
             f"{test['log_loss']:.4f}",
             f"{test['calibration']:.3f}",
         ]
-    assert main(["sparse", "evaluate", str(run), str(clicks)]) == 0
+    assert main(["sparse", "evaluate", str(run), str(clicks)]) == 2
+    assert f"all rows of {clicks} were learned but for those of --test-fraction 0.2" in capsys.readouterr().err
+    assert main(["sparse", "evaluate", str(run), str(clicks), "--allow-learned"]) == 0
     assert values(capsys)[0] == "600"
 
 
 def test_what_the_model_does_not_know_is_told(run: Path, clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["sparse", "evaluate", str(run), str(clicks)]) == 0
+    assert main(["sparse", "evaluate", str(run), str(clicks), "--allow-learned"]) == 0
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1] == "values that the model knows: 100.0%; user 100.0%; item 100.0%"
+    assert printed.out.splitlines()[-1] == "values that the model knows: 100.0%"
     assert "the model knows" not in printed.err
     other = Path("other.csv")
     other.write_text(re.sub(r",i(\d)", r",item-\1", clicks.read_text()))
     for command in (["evaluate", str(run), str(other)], ["predict", str(run), str(other), "--out", "p.csv"]):
         assert main(["sparse", *command]) == 0
         printed = capsys.readouterr()
-        assert printed.out.endswith("values that the model knows: 50.0%; item 0.0%; user 100.0%\n")
+        assert printed.out.endswith("values that the model knows: 50.0%; item 0.0%\n")
         assert (
             "the model knows 0.0% of the 600 values of column 'item': are they written as in the training data?"
             in printed.err
@@ -120,7 +122,7 @@ def test_a_model_without_settings(pairs: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     assert main(["sparse", "evaluate", "saved", str(pairs)]) == 0
     without = values(capsys)
-    assert main(["sparse", "evaluate", "run", str(pairs)]) == 0
+    assert main(["sparse", "evaluate", "run", str(pairs), "--allow-learned"]) == 0
     assert values(capsys) == without
     assert main(["sparse", "inspect", "saved"]) == 0
 

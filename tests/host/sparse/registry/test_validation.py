@@ -26,7 +26,7 @@ from bitlane.sparse.registry.publisher import Publisher
 from bitlane.sparse.registry.validation import Inputs, promote, read_validation, report_name, validate
 from bitlane.sparse.scoring.model import FrozenModel
 
-QUALITY = ["files", "weights", "scores", "calibration"]
+QUALITY = ["files", "new rows", "weights", "scores", "calibration"]
 COMPLETE = [*QUALITY, "AUC", "log loss", "known values", "answers", "latency", "hook mine"]
 
 

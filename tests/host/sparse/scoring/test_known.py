@@ -40,7 +40,7 @@ def test_shares_by_column(seed: int) -> None:
     assert list(counts.shares().values()) == sorted(counts.shares().values())
     assert counts.share == np.mean([*wanted["a"], *wanted["b"], *wanted["a&b"]])
     assert plain.share == np.mean([key in seen for key in fresh.keys.tolist()])
-    assert f"values that the model knows: {counts.share:.1%}; " in counts.text()
+    assert counts.text().startswith(f"values that the model knows: {counts.share:.1%}; ")
 
 
 def test_a_column_that_the_model_does_not_know_is_told(seed: int) -> None:
@@ -58,7 +58,7 @@ def test_a_column_that_the_model_does_not_know_is_told(seed: int) -> None:
     assert counts.problems() == [
         "the model knows 0.0% of the 2,000 values of column 'at': are they written as in the training data?"
     ]
-    assert counts.text() == "values that the model knows: 50.0%; at 0.0%; a 100.0%"
+    assert counts.text() == "values that the model knows: 50.0%; at 0.0%"
     few = KnownKeys(Schema(categorical=("a", "at")))
     few.add(other.slice(0, 99), model.known(other.slice(0, 99)))
     assert not few.problems()
