@@ -183,6 +183,8 @@ def _cost(distance: Floats, weight: Floats, reach: float, drawn: float, k: int, 
     kept = np.minimum(distance, reach) / reach
     cut = np.minimum(distance / reach - kept, COUNTED)
     second, change = float(weight @ kept**2), float(weight @ (kept * cut))
+    if second == 0.0:
+        return math.inf  # a reach so large that nothing is left of the values
     if k < rows and cut.any():
         change += float(kept[:k].max()) ** 2 / k
     return DRAWS * drawn / second / rows + (change / second) ** 2

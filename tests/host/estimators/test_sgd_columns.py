@@ -93,6 +93,29 @@ def test_one_row_of_outliers(seed, bits, sampling):
     assert not model.run_.clipped.any()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_single_values_up_to_the_largest_number(seed, bits, dtype):
+    """A few cells of some columns, also the largest float: the model is that of the rows without them."""
+    rng = np.random.default_rng(seed)
+    rows, n = int(rng.integers(300, 3000)), int(rng.integers(2, 8))
+    X = rng.normal(size=(rows, n)).astype(dtype)
+    y = X @ rng.choice([-1, 1], n) / np.sqrt(n) + 0.2 * rng.normal(size=rows)
+    bad = rng.choice(rows, int(rng.integers(1, 4)), replace=False)
+    largest = np.finfo(dtype).max
+    for row in bad:
+        size = largest if rng.random() < 0.3 else dtype(10.0 ** rng.uniform(3, np.log10(largest) - 0.1))
+        X[row, rng.integers(n)] = rng.choice([-1, 1]) * size
+    rest = np.setdiff1d(np.arange(rows), bad)
+    model = SGDRegressor(bits=bits, device="cpu", random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # of numpy
+        warnings.filterwarnings("ignore", category=UserWarning)
+        model.fit(X, y)
+        score = model.score(X[rest], y[rest])
+        assert score > model.fit(X[rest], y[rest]).score(X[rest], y[rest]) - 0.03
+
+
 def test_optimal_levels_ignore_outliers(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2000, 4))
