@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,6 +67,12 @@ class EmulatorDevice(SoftwareDevice):
     def __init__(self, config: AcceleratorConfig | None = None, capacity_bytes: int = 128 << 20):
         super().__init__("emulator", config or AcceleratorConfig(), capacity_bytes)
         self._memory = np.zeros(-(-capacity_bytes // WORD_BYTES), np.uint64)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a memory that can be written: joblib maps large arrays from a file that can only be read."""
+        self.__dict__.update(state)
+        if not self._memory.flags.writeable:
+            self._memory = np.array(self._memory)
 
     def flush(self, buffer: Buffer) -> None:
         """Copy the words of the host to the device."""
