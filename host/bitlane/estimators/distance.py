@@ -10,9 +10,9 @@ from bitlane.evaluation.metrics import constant_loss, losses_of
 from bitlane.quantization.row_table import dense_rows
 from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
-from bitlane.training.options import DECAY_EPOCHS
+from bitlane.training.options import DECAY_EPOCHS, FEW_BITS
 from bitlane.training.result import TrainingResult
-from bitlane.training.suboptimality import FEW_BITS, suboptimality, warn_if_suboptimal
+from bitlane.training.suboptimality import suboptimality, warn_if_suboptimal
 
 ROWS = 4096  # looked at, at equal distances
 WORSE = 1.01  # ratio of the losses from which on a fit warns

@@ -44,6 +44,12 @@ def model_cut(bits: int | None) -> int:
     return 0 if bits is None else MASTER.bits - _check_bits("model_bits", bits, MODEL_BITS)
 
 
+def check_gradient_bits(bits: int | None) -> None:
+    """Raise DataError unless gradients are not rounded, or to a number of bits that there is."""
+    if bits is not None:
+        _check_bits("gradient_bits", bits, GRADIENT_BITS)
+
+
 def scaled_gradient_cut(bits: int | None, step: int) -> int:
     """Return the register `scaled_gradient_cut`: the low bits that rounding removes from a scaled gradient.
 
@@ -67,9 +73,9 @@ def scaled_gradient_cut(bits: int | None, step: int) -> int:
     DataError
         Another number of bits, or so few bits for this step that the unit would exceed the range of the hardware.
     """
+    check_gradient_bits(bits)
     if bits is None:
         return 0
-    _check_bits("gradient_bits", bits, GRADIENT_BITS)
     largest = int(2 * decode_float(step, STEP_FRACTION) * 2**SCALED_GRADIENT.fraction)  # |s| where both slopes are 1
     cut = max(0, largest.bit_length() - (bits - 1))
     if cut > MAX_CUT:

@@ -12,7 +12,7 @@ from bitlane.contract.layout import MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import CHOICES
-from bitlane.quantization.stochastic import model_cut, uses_random_rounding
+from bitlane.quantization.stochastic import check_gradient_bits, model_cut, uses_random_rounding
 from bitlane.support.scalars import as_boolean, as_integer, as_number
 
 from .objective import ClassWeights, Objective
@@ -20,6 +20,7 @@ from .objective import ClassWeights, Objective
 EQUAL_WEIGHTS: ClassWeights = (1.0, 1.0)
 AUTO = "auto"
 DECAY = 0.8  # of the learning rate after each of 20 epochs: it ends at about a hundredth
+FEW_BITS = 8  # below which more bits may help
 DECAY_EPOCHS = 20
 STEPS = 30_000  # batches of a training with derived epochs: for small tables fewer, for large ones 20 epochs of them
 MOST_EPOCHS = 200
@@ -125,6 +126,7 @@ class TrainingOptions:
         else:
             as_integer("draws", self.draws, 1, MAX_EPOCHS)
         model_cut(self.model_bits)
+        check_gradient_bits(self.gradient_bits)
         exact = {  # Python's own types, for JSON
             "epochs": as_integer("epochs", self.epochs, 1, MAX_EPOCHS),
             "batch_size": as_integer("batch_size", self.batch_size, 1, MAX_ROWS),

@@ -12,7 +12,7 @@ from bitlane.quantization.scaling import Floats, Matrix
 from bitlane.support.user_warnings import warn_user
 
 from .conjugate_gradients import conjugate_gradients
-from .options import DECAY_EPOCHS
+from .options import DECAY_EPOCHS, FEW_BITS
 from .result import TrainingResult
 
 LEAST_ROWS, MOST_ROWS = 512, 4096  # of each half
@@ -22,7 +22,6 @@ ENOUGH = 20  # rows a weight that need no halves
 ITERATIONS = 20  # of conjugate gradients for a step
 TOLD = {"squared_error": 0.05, "log_loss": 0.1}  # share from which on a training with default rate warns
 LABEL_UNITS = 2.0**LABEL.fraction
-FEW_BITS = 8  # below which more bits may help
 
 
 def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None:
@@ -31,8 +30,8 @@ def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None
     From the trained model, or from 0, steps of Newton's method minimise the objective of some rows. Where these are
     less than 20 times the weights, such a step would only learn the rows by heart: then one half of them takes the
     steps, the loss of the other half shows what they gained, and the mean of both ways counts. For squared errors the
-    result is what R squared may still rise by. Log loss of a target all of whose rows are on the right side counts as
-    optimal.
+    result is what R squared may still rise by. Log loss of a target all of whose rows are on the right side, but for
+    those of weight 0, counts as optimal.
 
     Parameters
     ----------
@@ -68,7 +67,7 @@ def suboptimality(result: TrainingResult, X: Matrix, y: Matrix) -> Floats | None
             ends = [own.minimised(first, penalty) for first in (start, np.zeros_like(start))]
             better = min(ends, key=lambda end, own=own: own.objective(end, penalty))  # type: ignore[misc]
             gained.append((other.loss(start) - other.loss(better)) / max(other.constant_loss(), 1e-300))
-        if objective.margins and (target * (values @ start) > 0).all():
+        if objective.margins and (target * (values @ start) > 0)[rows > 0].all():
             gained = [0.0]
         found.append(max(0.0, float(np.mean(gained))))
     return np.array(found)

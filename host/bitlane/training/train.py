@@ -35,7 +35,7 @@ from .fingerprint import fingerprint
 from .learning_rate import with_learning_rate
 from .losses import SQUARE_LOSSES
 from .objective import Objective
-from .options import AUTO, TrainingOptions
+from .options import AUTO, FEW_BITS, TrainingOptions
 from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
@@ -353,7 +353,15 @@ def warn_if_saturated(result: TrainingResult) -> None:
     if result.saturations <= SATURATED * rows:
         return
     clipped, limit = f"{result.saturations} values were clipped in {rows} rows read", last.scaling.weight_limit
-    if last.options.objective.margins:
+    largest = np.abs(result.stored_weights).max(initial=0.0)
+    if last.options.objective.loss == "squared_hinge" and largest < limit / 2:
+        few = last.options.precision.bits < FEW_BITS
+        warn_user(
+            f"{clipped}: margins were below {1 - WEIGHT_LIMIT:g}, where the slope of squared_hinge stops growing: use "
+            + ("more bits (bits=8)" if few else "a lower learning_rate")
+            + " or loss='modified_huber'"
+        )
+    elif last.options.objective.margins:
         warn_user(
             f"{clipped}: scaled weights reached {limit:g}, and larger ones cannot be held: use a penalty, or limit "
             "outliers in X"

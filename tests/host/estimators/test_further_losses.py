@@ -330,3 +330,18 @@ def test_the_ridge_of_a_heavy_class_fits_the_penalty_step() -> None:
     """Its share of the ridge may be above 1, more than the automatic rate has room for."""
     model, X, y = random_model(np.random.default_rng(1566), "cpu")
     assert model.class_weight == "balanced" and model.fit(X, y).run_.ridge > 0
+
+
+def test_clipped_slopes_of_squared_hinge_are_told_as_such(seed: int) -> None:
+    """Draws of 2 bits make margins below -7 of ordinary columns; no weight comes near its limit."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2_000, 6))
+    y = X @ rng.normal(size=6) > 0
+    model = SGDClassifier(2, loss="squared_hinge", device="cpu", random_state=seed)
+    told = r"margins were below -7, .*: use more bits \(bits=8\) or loss='modified_huber'$"
+    with pytest.warns(UserWarning, match=told):
+        model.fit(X, y)
+    assert np.abs(model.run_.stored_weights).max() < model.run_.scaling.weight_limit / 2
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "[0-9]+ values were clipped")
+        model.set_params(bits=8).fit(X, y)

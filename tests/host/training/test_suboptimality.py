@@ -94,6 +94,18 @@ def test_rows_that_are_all_on_the_right_side_are_optimal(seed: int) -> None:
     assert model.run_.suboptimality is not None and model.run_.suboptimality.tolist() == [0.0]
 
 
+def test_rows_of_weight_0_may_be_on_the_wrong_side(seed: int) -> None:
+    """With one class of weight 0, the other one is the answer for all rows, and nothing is left to gain."""
+    X, y = table(np.random.default_rng(seed), 0.3)
+    only = int(np.random.default_rng(seed).integers(2))
+    model = SGDClassifier(class_weight={0: 1 - only, 1: only}, device="cpu", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    assert model.run_.suboptimality is not None and model.run_.suboptimality.tolist() == [0.0]
+    assert (model.predict(X) == only).all()
+
+
 def test_few_steps_on_a_small_table_warn() -> None:
     """Iris has 150 rows: twenty epochs are 200 steps, and one class is not yet found."""
     from sklearn.datasets import load_iris
