@@ -6,6 +6,7 @@ pyarrow is never imported here: who passes its tables has imported it. Its table
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from bitlane.errors import DataError
 from bitlane.quantization.row_table import PIECE, RowTable
 from bitlane.quantization.scaling import Floats, Matrix
-from bitlane.support.column_names import column_names
 from bitlane.support.labels import as_array, missing_values, present_labels, required
 from bitlane.support.sklearn_compat import DataConversionWarning
 from bitlane.support.user_warnings import warn_user
@@ -77,7 +77,8 @@ def as_matrix(X: ArrayLike, least: int = 0) -> Matrix:
         )
     table = np.asarray(as_array(X, "X"), order="C")  # sums in one order, whatever the layout of X
     _check_shape(table.shape, least)
-    return finite(numbers(table, "X", column_names(X)), "X")
+    names = getattr(X, "columns", None)  # of any type
+    return finite(numbers(table, "X", None if names is None else list(names)), "X")
 
 
 def _check_shape(shape: tuple[int, ...], least: int) -> None:
@@ -143,7 +144,7 @@ def _of_rows(y: NDArray[Any], rows: int) -> NDArray[Any]:
     return y
 
 
-def numbers(array: NDArray[Any], name: str, columns: NDArray[Any] | None = None) -> Matrix:
+def numbers(array: NDArray[Any], name: str, columns: Sequence[Any] | None = None) -> Matrix:
     """Return an array of integers, float32 or float64 unchanged, and other real numbers as float64.
 
     Raises
@@ -172,10 +173,12 @@ def _floats(array: NDArray[Any]) -> Floats | None:
         return None
 
 
-def _at_fault(array: NDArray[Any], columns: NDArray[Any] | None) -> str:
-    """Return " in column(s) ..." with the names of at most five columns that hold no numbers."""
-    if columns is None or array.ndim != 2 or array.shape[1] != len(columns):
+def _at_fault(array: NDArray[Any], columns: Sequence[Any] | None) -> str:
+    """Return " in column(s) ..." with the names, or numbers, of at most five columns that hold no numbers."""
+    if array.ndim != 2 or array.dtype.kind != "O":
         return ""
+    if columns is None or array.shape[1] != len(columns):
+        columns = range(array.shape[1])
     bad = [repr(column) for j, column in enumerate(columns) if _floats(array[:, j]) is None]
     return f" in column(s) {', '.join(bad[:5])}{' and others' * (len(bad) > 5)}" if bad else ""
 

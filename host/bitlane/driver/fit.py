@@ -40,12 +40,12 @@ def check_fit(config: AcceleratorConfig, geometry: Geometry, staleness: int, nam
     if geometry.features > config.max_features:
         raise DataError(
             f"X has {geometry.features} features, but {name} holds {config.max_features}: "
-            "remove features, or build the hardware with a larger max_features"
+            "remove features, or open a device with a larger max_features"
         )
     if staleness and 2 * geometry.chunks > config.max_features // CHUNK:
         raise DataError(
             f"X has {geometry.features} features, but with staleness=1 {name} holds "
-            f"{config.max_features // CHUNK // 2 * CHUNK}: use staleness=0, or build the hardware with a larger "
+            f"{config.max_features // CHUNK // 2 * CHUNK}: use staleness=0, or open a device with a larger "
             "max_features"
         )
     if geometry.row_words > config.max_row_words:

@@ -44,7 +44,7 @@ from .fit_rows import COPIES, FitRows
 from .plateaus import plateau_ending
 from .row_copies import absolute_copies
 from .schedule import averaging_of, decay_of, epochs_of
-from .validation import as_coefficients, clipped_batch, finite_model, row_weights, seed_of_call
+from .validation import as_coefficients, check_words, clipped_batch, finite_model, row_weights, seed_of_call
 
 Same = TypeVar("Same", bound="LinearSGD")
 
@@ -186,6 +186,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         seed: int,
         epochs: int,
     ) -> TrainingOptions:
+        check_words(self)
         if self.loss not in self._losses:
             raise DataError(f"loss={self.loss!r}: choose one of {', '.join(map(repr, self._losses))}")
         return TrainingOptions(
@@ -230,14 +231,15 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         batch_size = clipped_batch(self.batch_size, len(rows.table))
         epochs = epochs_of(self.epochs, len(rows.table), batch_size)
         options = self._options(class_weight, start, batch_size, seed, epochs)
-        stopping, averaging = self._stopping(rows, options, start), averaging_of(self.average)
+        averaging = averaging_of(self.average)
         keeps = snapshots or averaging > 0
-        with warning_once(set()):
+        with warning_once(set()), np.errstate(over="ignore", invalid="ignore"):  # `finite_model` tells
+            stopping = self._stopping(rows, options, start)
             run = self._train(rows.table, rows.targets, options, start, on_epoch, keeps, stopping)
-        if averaging:
-            ended = run.checkpoint().epoch
-            run = run.averaged_from(ended // 2 + 1 if averaging is True else -(-averaging // rows.rows))
-        run = with_distance(run, rows.table, rows.targets, self.learning_rate == AUTO)
+            if averaging:
+                ended = run.checkpoint().epoch
+                run = run.averaged_from(ended // 2 + 1 if averaging is True else -(-averaging // rows.rows))
+            run = with_distance(run, rows.table, rows.targets, self.learning_rate == AUTO)
         self._remember(X, run if snapshots else run.without_snapshots(), ranges, rows.rows)
         if stopping is not None and rows.held is not None:
             self.validation_scores_ = [-value for value in stopping.history]
@@ -324,7 +326,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         scaling = scaling_of(ranges, options)
         curve: list[float] = getattr(self, "loss_curve_", []) if call else []  # a loaded model has none
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
-        with warning_once(warned):
+        with warning_once(warned), np.errstate(over="ignore", invalid="ignore"):
             if self.average:
                 warn_user("average is not used by partial_fit, which is one pass over its rows")
             if not len(scaling.active):

@@ -19,7 +19,15 @@ from bitlane.support.user_warnings import warn_user
 from bitlane.training.objective import ClassWeights
 from bitlane.training.result import TrainingResult
 
+WORDS = ("bits", "sampling", "levels", "loss", "penalty", "clip", "staleness", "on_device_failure")
 CALLS = 1 << 33  # generators of the seeds of calls are numbered from here: a training has those before
+
+
+def check_words(model: Any) -> None:
+    """Raise DataError if a parameter of few choices is an array, which cannot be compared with them."""
+    for name in WORDS:
+        if isinstance(value := getattr(model, name), np.ndarray):
+            raise DataError(f"{name}={value!r}: pass a single value")
 
 
 def as_coefficients(name: str, value: ArrayLike | None, shape: tuple[int, ...]) -> Floats | None:
@@ -105,6 +113,8 @@ def _given_weights(class_weight: Mapping[Any, Any], classes: list[Any]) -> NDArr
     given = [as_number(f"class_weight[{label!r}]", class_weight.get(label, 1.0)) for label in classes]
     if min(given) < 0:
         raise DataError(f"class_weight={class_weight!r}: each weight must be at least 0")
+    if not any(given):
+        raise DataError(f"class_weight={class_weight!r}: one weight must be above 0")
     return np.array(given)
 
 

@@ -50,16 +50,23 @@ def present_labels(y: ArrayLike | None, name: str = "y") -> NDArray[Any]:
         There are no labels, or some are missing, infinite or fractional.
     """
     labels = as_array(required(y), name)
-    if labels.dtype.kind == "f":
-        if bad := int(np.count_nonzero(~np.isfinite(labels))):
-            raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")
-        if fractions := int(np.count_nonzero(labels % 1)):
-            raise DataError(
-                f"Unknown label type: continuous; {name} has {fractions} value(s) with a fraction: use a regressor"
-            )
-    elif missing := missing_values(labels):
+    if labels.dtype.kind != "f" and (missing := missing_values(labels)):
         raise DataError(f"{name} holds {missing} missing value(s): drop or fill them")
+    floats = _floats(labels)
+    if bad := int(np.count_nonzero(~np.isfinite(floats))):
+        raise DataError(f"{name} holds {bad} NaN or infinite value(s): drop or fill them")
+    if fractions := int(np.count_nonzero(floats % 1)):
+        raise DataError(
+            f"Unknown label type: continuous; {name} has {fractions} value(s) with a fraction: use a regressor"
+        )
     return labels
+
+
+def _floats(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels that are floats: all of them, or those in an array of objects."""
+    if labels.dtype.kind == "O":
+        return np.array([label for label in labels.ravel() if isinstance(label, float | np.floating)], np.float64)
+    return labels if labels.dtype.kind == "f" else np.empty(0)
 
 
 def sorted_classes(labels: NDArray[Any], name: str = "y") -> NDArray[Any]:

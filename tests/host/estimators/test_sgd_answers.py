@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from tests.helpers.estimator_tables import classifier, regressor, table
 
-from bitlane import DataError, SGDClassifier
+from bitlane import DataError, SGDClassifier, SGDRegressor
 
 
 def test_probabilities_are_methods_with_their_names(seed: int) -> None:
@@ -80,6 +81,33 @@ def test_models_that_are_not_finite_are_refused(fit: str, bits: int, seed: int) 
             with pytest.raises(DataError, match=message):
                 model.fit(*scaled)
             assert model.predict(X).std() > 0
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_any_units_with_any_option_give_a_finite_model_or_a_line(kind: int, seed: int) -> None:
+    """No warning of numpy, and predictions that are finite."""
+    rng = np.random.default_rng([seed, kind])
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    y += X @ [1.0, -2.0, 3.0]
+    losses = ["squared_error", "squared_error", "huber", "epsilon_insensitive", "squared_epsilon_insensitive"]
+    options: dict[str, Any] = {"bits": int(rng.choice([2, 4, 8, 32])), "loss": str(rng.choice(losses)), "epochs": 30}
+    options |= [{}, {"tol": 1e-3}, {"early_stopping": True, "tol": 1e-3}, {"average": True}][kind]
+    options |= {"fit_intercept": bool(rng.integers(2)), "draws": [8, "epoch"][rng.integers(2)], "random_state": seed}
+    a, b = rng.uniform(-308, 308, 2) if rng.random() < 0.5 else (rng.uniform(-250, 250), rng.uniform(140, 308.2))
+    unit = 10.0**b / np.abs(y).max()
+    model = SGDRegressor(device="cpu", epsilon=0.01 * 10.0**b, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.filterwarnings("ignore", category=UserWarning)
+        table = X / np.abs(X).max() * 10.0**a
+        try:
+            model.fit(table, y * unit)
+        except DataError as error:
+            assert "\n" not in str(error) and not hasattr(model, "coef_")
+            assert re.search("overflow|underflow|too small|range", str(error))
+            return
+        assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all()
+        assert np.isfinite(model.loss_curve_).all() and np.isfinite(model.predict(table)).all()
 
 
 def solved(X: np.ndarray, y: np.ndarray, slope: Any, alpha: np.ndarray, curvature: float) -> np.ndarray:

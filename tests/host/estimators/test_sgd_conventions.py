@@ -17,6 +17,7 @@ from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.single import SingleDevice
 
+PARAMETERS = [*SGDRegressor().get_params()]
 INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
 NUMBERS = {  # values that float16 holds exactly
@@ -97,6 +98,54 @@ def test_values_of_other_types(parameters: dict[str, Any], message: str, seed: i
     for value in (3, "run", {}):
         with pytest.raises(DataError, match=r"^resume=.*: pass a checkpoint, as run_.checkpoint\(\) returns it$"):
             regressor().fit(*table(seed), resume=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [each for each in PARAMETERS if each != "verbose"])
+def test_any_value_of_a_parameter_is_taken_or_refused_in_a_line(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = table(seed, rows=30)
+    needed: dict[str, Any] = {
+        **{"alpha": {"penalty": "l2"}, "l1_ratio": {"penalty": "elasticnet", "alpha": 0.01}},
+        **{"epsilon": {"loss": "huber"}, "n_iter_no_change": {"tol": 0.1}, "bits": {"learning_rate": "auto"}},
+        **{"validation_fraction": {"early_stopping": True, "tol": 0.1}},
+        **{each: {"device": ["cpu", "cpu"]} for each in ("average_every", "on_device_failure")},
+    }.get(name, {})
+    values: list[Any] = [
+        None,
+        True,
+        0,
+        1,
+        -3,
+        2.5,
+        1e30,
+        10**30,
+        1j,
+        float("nan"),
+        float("inf"),
+        "",
+        "no",
+        b"no",
+        [],
+        {},
+    ]
+    values += [
+        object(),
+        int,
+        (1, 2),
+        ["l1", "l2"],
+        np.array(2),
+        np.array(["l1", "l2"]),
+        rng.normal(size=3),
+        np.float32(0.1),
+    ]
+    for i in rng.choice(len(values), 6, replace=False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            warnings.filterwarnings("ignore", category=UserWarning)
+            try:
+                SGDRegressor(**{"epochs": 2, "device": "cpu", "random_state": 0, **needed, name: values[i]}).fit(X, y)
+            except DataError as error:
+                assert "\n" not in str(error) and any(each in str(error) for each in PARAMETERS)
 
 
 class Single(SingleDevice, EmulatorDevice):
@@ -207,6 +256,9 @@ def test_columns_that_are_not_numeric_are_named(make: Any, seed: int) -> None:
     listed = ", ".join(repr(names[j]) for j in bad)
     with pytest.raises(DataError, match=rf"must contain numbers; encode or drop column\(s\) {listed}$"):
         make().fit(Frame(cells, names), y)
+    for X, numbers in ((cells, bad), (Frame(cells, [7 * j for j in range(9)]), [7 * j for j in bad])):
+        with pytest.raises(DataError, match=rf"encode or drop column\(s\) {str(numbers)[1:-1]}$"):
+            make().fit(X, y)
     for j in bad:
         cells[:, j] = 1.0
         cells[0, j] = None

@@ -91,6 +91,19 @@ def test_missing_labels_of_arrow(seed: int) -> None:
         refused(pyarrow.array(spoiled(np.random.default_rng(seed), values, None)))
 
 
+@pytest.mark.parametrize("value", [0.5, -1e-9, np.float32(2.25), float("inf"), float("-inf"), np.float64("inf")])
+def test_objects_are_no_labels_with_a_fraction_or_infinite(value: Any, seed: int) -> None:
+    """As they are in an array of floats."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(ROWS, 2)), spoiled(rng, [0, 1.0, np.int8(1)], value)
+    message = r"\d+ value\(s\) with a fraction: use a" if np.isfinite(value) else r"\d+ NaN or infinite value\(s\)"
+    for labels in (np.array(y, object), np.array(y, np.float64)):
+        with pytest.raises(DataError, match=message):
+            classifier().fit(X, labels)
+    whole = np.array([0, 1.0, np.int8(1), 1e300] * 10, object)
+    assert classifier(epochs=1).fit(X, whole).classes_.tolist() == [0, 1, 1e300]
+
+
 def test_missing_classes(seed: int) -> None:
     X = np.random.default_rng(seed).normal(size=(4, 2))
     for classes in ([0, 1, None], ["a", float("nan")], [0.0, float("nan")]):

@@ -54,6 +54,7 @@ def test_balanced_weights_are_scikit_learns(seed):
         ("even", "class_weight='even'"),
         ({7: 1}, "class_weight has 7, which is not a class of y"),
         ({0: -1}, "class_weight=.*: each weight must be at least 0"),
+        ({0: 0, 10: 0.0, 20: 0}, "class_weight=.*: one weight must be above 0"),
         ({0: "much"}, r"class_weight\[0\]='much'"),
         (3, "class_weight=3"),
     ],
