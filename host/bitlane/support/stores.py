@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import mmap
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.support.atomic import atomic_write, sync_entries
+from bitlane.support.atomic import atomic_write
+from bitlane.support.local_folder import LocalFolder
 from bitlane.support.optional import require_extra
 
 _BLOCK = 1 << 24  # bytes that are hashed or copied at once
@@ -24,6 +23,10 @@ _BLOCK = 1 << 24  # bytes that are hashed or copied at once
 
 class FileTaken(BitlaneError):
     """A file of this name exists."""
+
+
+class FileMissing(DataError):
+    """There is no file of this name."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Store:
     """A folder on a local disk or on another file system of pyarrow. Any thread and process may use it.
 
     Files are written once: `write` refuses a name that exists. On a local disk a name has one winner among those who
-    write it at once. On other file systems `write` is a plain put, and the last of them wins.
+    write it at once, and symbolic links below the folder are refused. On other file systems `write` is a plain put, and
+    the last of them wins.
 
     Parameters
     ----------
@@ -58,10 +62,14 @@ class Store:
         A local path, or ``s3://``, ``gs://``, ``hdfs://`` and whatever else pyarrow reaches. It need not exist.
     filesystem : pyarrow.fs.FileSystem, optional
         Where `uri` is a path; by default the URI says it.
+    below : str, optional
+        A folder below `uri`, whose store this is: unlike `uri` itself, it is reached by no symbolic link.
 
     Attributes
     ----------
     uri : str
+        With the folder below.
+    below : str
     is_local : bool
 
     Raises
@@ -70,21 +78,25 @@ class Store:
         The URI cannot be used.
     """
 
-    def __init__(self, uri: str | Path, filesystem: Any = None):
+    def __init__(self, uri: str | Path, filesystem: Any = None, *, below: str = ""):
         self._fs = require_extra("pyarrow.fs", "a folder by URI", "'bitlane[sparse]'")
-        self.uri = str(uri).rstrip("/") or "/"
+        self._top, self.below = str(uri).rstrip("/") or "/", below
+        self.uri = f"{self._top}/{below}" if below else self._top
         self._given = filesystem
-        self._system, self._root = locate(self.uri, filesystem)
-        self.is_local = isinstance(self._system, self._fs.LocalFileSystem)
+        self._system, self._root = locate(self._top, filesystem)
+        self._local = None
+        if isinstance(self._system, self._fs.LocalFileSystem):
+            self._local = LocalFolder(self._root, self._top)
+        self.is_local = self._local is not None
 
     @property
     def address(self) -> str:
-        """The path or URI that means the same in other processes."""
-        return self._root if self.is_local else self.uri
+        """The path or URI that means the same in other processes; the store is `below` it."""
+        return self._root if self.is_local else self._top
 
     def folder(self, name: str) -> Store:
         """Return the store of a folder below, which need not exist."""
-        return Store(self.name_of(name)) if self._given is None else Store(f"{self._root}/{name}", self._given)
+        return Store(self._top, self._given, below=self._below(name))
 
     def name_of(self, name: str) -> str:
         """Return the name of a file in the store, for messages."""
@@ -124,12 +136,18 @@ class Store:
     def remove(self, name: str) -> None:
         """Remove a file; one that is missing is fine."""
         with self._errors(name, "removed"), contextlib.suppress(FileNotFoundError):
-            self._system.delete_file(self._path(name))
+            if self._local is not None:
+                self._local.remove(self._below(name))
+            else:
+                self._system.delete_file(self._path(name))
 
     def remove_folder(self, name: str) -> None:
         """Remove a folder and all that is in it; one that is missing is fine."""
         with self._errors(name, "removed"), contextlib.suppress(FileNotFoundError):
-            self._system.delete_dir(self._path(name))
+            if self._local is not None:
+                self._local.remove(self._below(name))
+            else:
+                self._system.delete_dir(self._path(name))
 
     # --- reading
     def names(self, folder: str = "", *, hidden: bool = False) -> list[str]:
@@ -138,20 +156,33 @@ class Store:
         `hidden` ones begin with a dot: what a killed process has left of a file, for example.
         """
         with self._errors(folder, "read"):
-            entries = self._system.get_file_info(self._fs.FileSelector(self._path(folder), allow_not_found=True))
-        return sorted(info.base_name for info in entries if hidden or not info.base_name.startswith("."))
+            if self._local is not None:
+                names = self._local.names(self._below(folder))
+            else:
+                entries = self._system.get_file_info(self._fs.FileSelector(self._path(folder), allow_not_found=True))
+                names = [info.base_name for info in entries]
+        return sorted(each for each in names if hidden or not each.startswith("."))
 
-    def files(self, folder: str) -> list[str]:
-        """Return the names, relative to a folder, of all files below it; none if it is missing."""
-        root = self._path(folder)
+    def holders(self, folder: str, name: str) -> list[str]:
+        """Return the names of the folders in a folder that have a file of this name, sorted.
+
+        On a local disk, links in the folder are among them, and folders with anything of this name: reading tells what
+        is wrong.
+        """
         with self._errors(folder, "read"):
+            if self._local is not None:
+                return sorted(self._local.holders(self._below(folder), name))
+            root = self._path(folder)
             selector = self._fs.FileSelector(root, allow_not_found=True, recursive=True)
-            entries = self._system.get_file_info(selector)
-        return [info.path[len(root) + 1 :] for info in entries if info.type == self._fs.FileType.File]
+            files = [each for each in self._system.get_file_info(selector) if each.type == self._fs.FileType.File]
+        paths = (each.path[len(root) + 1 :].split("/") for each in files)
+        return sorted(path[0] for path in paths if path[1:] == [name])
 
     def exists(self, name: str) -> bool:
         """Return whether there is such a file."""
         with self._errors(name, "read"):
+            if self._local is not None:
+                return self._local.exists(self._below(name))
             return bool(self._system.get_file_info(self._path(name)).type == self._fs.FileType.File)
 
     def read(self, name: str) -> bytes:
@@ -159,13 +190,18 @@ class Store:
 
         Raises
         ------
+        FileMissing
         DataError
-            There is no such file.
+            Something else has its name.
         BitlaneError
             It cannot be read.
         """
-        with self._errors(name, "read"), self._system.open_input_file(self._path(name)) as file:
-            return bytes(file.read())
+        with self._errors(name, "read"):
+            if self._local is not None:
+                with self._local.opened(self._below(name)) as file, open(file, "rb", closefd=False) as source:
+                    return source.read()
+            with self._system.open_input_file(self._path(name)) as source:
+                return bytes(source.read())
 
     def open(self, file: StoredFile, cache: Path | None = None) -> Any:
         """Return the bytes of a file, once they have been held against their size and SHA-256.
@@ -189,19 +225,20 @@ class Store:
             It cannot be read.
         """
         with self._errors(file.name, "read"):
-            if self.is_local:
-                data: Any = _map(Path(self._path(file.name)))
+            if self._local is not None:
+                with self._local.opened(self._below(file.name)) as descriptor:
+                    data: Any = _map(descriptor)
             elif cache is None:
                 with self._system.open_input_file(self._path(file.name)) as source:
                     data = source.read_buffer()
             else:
-                data = _map(self._cached(file, cache))
+                data = _map_path(self._cached(file, cache))
             self._check(file, data)
         return data
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """A section for one process at a time, on a local disk; elsewhere it keeps nobody out."""
-        return _lock(Path(self._root) / ".lock") if self.is_local else contextlib.nullcontext()
+        return contextlib.nullcontext() if self._local is None else self._section(self._local, ".lock", wait=True)
 
     def held(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A section that has a file of a local disk for itself, as long as the process lives; elsewhere it has not.
@@ -211,16 +248,29 @@ class Store:
         FileTaken
             Another section has the file.
         """
-        return _lock(Path(self._path(name)), self.name_of(name)) if self.is_local else contextlib.nullcontext()
+        return contextlib.nullcontext() if self._local is None else self._section(self._local, name, wait=False)
 
     # --- inside
+    def _below(self, name: str) -> str:
+        return "/".join(each for each in (self.below, name) if each)
+
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        return "/".join(each for each in (self._root, self._below(name)) if each)
+
+    @contextlib.contextmanager
+    def _section(self, local: LocalFolder, name: str, *, wait: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            with self._errors(name, "locked"):
+                try:
+                    stack.enter_context(local.locked(self._below(name), wait=wait))
+                except BlockingIOError as error:
+                    raise FileTaken(f"{self.name_of(name)} is in use") from error
+            yield
 
     def _put(self, name: str, views: Sequence[memoryview], replace: bool) -> None:
         path = self._path(name)
-        if self.is_local:
-            if not _put_local(Path(path), views, replace):
+        if self._local is not None:
+            if not self._local.put(self._below(name), views, replace):
                 raise FileTaken(f"{self.name_of(name)} exists")
             return
         if not replace and self.exists(name):
@@ -233,7 +283,11 @@ class Store:
     def _cached(self, file: StoredFile, cache: Path) -> Path:
         """Return the copy of a file, whose name is its SHA-256: a damaged copy is made again."""
         path = cache / file.sha256
-        if path.exists() and path.stat().st_size == file.bytes and _sha256([memoryview(_map(path))]) == file.sha256:
+        if (
+            path.exists()
+            and path.stat().st_size == file.bytes
+            and _sha256([memoryview(_map_path(path))]) == file.sha256
+        ):
             return path
         cache.mkdir(parents=True, exist_ok=True)
         source = self._system.open_input_stream(self._path(file.name))
@@ -258,7 +312,7 @@ class Store:
         except BitlaneError:
             raise
         except FileNotFoundError as error:
-            raise DataError(f"{self.name_of(name)} is missing") from error
+            raise FileMissing(f"{self.name_of(name)} is missing") from error
         except (pyarrow.ArrowException, OSError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
             raise BitlaneError(f"{self.name_of(name)} cannot be {verb}: {reason}") from error
@@ -291,39 +345,14 @@ def locate(uri: str, filesystem: Any = None) -> tuple[Any, str]:
     return system, root.rstrip("/")
 
 
-def _put_local(path: Path, views: Sequence[memoryview], replace: bool) -> bool:
-    """Write a file under a temporary name, force it to the disk, and give it its name: at once, or not at all.
-
-    Returns
-    -------
-    bool
-        False: the name is taken.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-    try:
-        with open(temporary, "wb") as file:
-            for view in views:
-                file.write(view)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            os.replace(temporary, path)
-        else:
-            try:
-                os.link(temporary, path)  # unlike a renaming, it fails if the name is taken
-            except FileExistsError:
-                return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_entries(path.parent)
-    return True
+def _map(file: int) -> mmap.mmap | bytes:
+    size = os.fstat(file).st_size
+    return mmap.mmap(file, size, access=mmap.ACCESS_COPY) if size else b""
 
 
-def _map(path: Path) -> mmap.mmap | bytes:
+def _map_path(path: Path) -> mmap.mmap | bytes:
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) if size else b""
+        return _map(file.fileno())
 
 
 def _sha256(views: Sequence[memoryview]) -> str:
@@ -331,18 +360,3 @@ def _sha256(views: Sequence[memoryview]) -> str:
     for view in views:
         digest.update(view)
     return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def _lock(path: Path, taken: str = "") -> Iterator[None]:
-    """Lock a file; wait for it, unless its name for messages is given: then `FileTaken` says so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | (fcntl.LOCK_NB if taken else 0))
-        except BlockingIOError as error:
-            raise FileTaken(f"{taken} is in use") from error
-        yield
-    finally:
-        os.close(held)

@@ -23,11 +23,11 @@ from bitlane.sparse.scoring.layers import LayeredTable, PartitionedTable, overla
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.shard_files import ShardChange, read_change, read_dense
-from bitlane.support.stores import FileTaken, Store, StoredFile
+from bitlane.support.stores import FileMissing, FileTaken, Store, StoredFile
 
 LATEST = "latest"
 CLAIM = "publisher.json"
-_VERSION, _MANIFEST = re.compile(r"\d{7,}"), re.compile(rf"(\d{{7,}})/{re.escape(NAME)}")
+_VERSION = re.compile(r"\d{7,}")
 _TABLES = ("rows-", "deleted-")
 _ATTEMPTS = 100  # to get a number: others may publish at the same time
 
@@ -122,8 +122,7 @@ class ModelRegistry:
     # --- versions
     def numbers(self) -> list[int]:
         """Return the numbers of all versions that exist, ascending."""
-        matches = (_MANIFEST.fullmatch(name) for name in self.store.files("versions"))
-        return sorted(int(each[1]) for each in matches if each)
+        return sorted(int(name) for name in self.store.holders("versions", NAME) if _VERSION.fullmatch(name))
 
     def claimed(self) -> list[int]:
         """Return the numbers of all versions, those included that are being written or were given up."""
@@ -142,9 +141,11 @@ class ModelRegistry:
             There is no such version, or the manifest is damaged or of a newer format.
         """
         name = f"{folder_of(version)}/{NAME}"
-        if not self.store.exists(name):
-            raise DataError(f"{self.uri} has no version {version}; {self._known()}")
-        manifest = Manifest.from_bytes(self.store.read(name), self.store.name_of(name))
+        try:
+            data = self.store.read(name)
+        except FileMissing:
+            raise DataError(f"{self.uri} has no version {version}; {self._known()}") from None
+        manifest = Manifest.from_bytes(data, self.store.name_of(name))
         if manifest.version != version:
             raise DataError(f"{self.store.name_of(name)} is damaged: it is that of version {manifest.version}")
         return manifest

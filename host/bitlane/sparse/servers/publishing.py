@@ -50,8 +50,8 @@ class ShardPublisher:
             A file cannot be written.
         """
         try:
-            folder, version, parent = Store(request["folder"]), str(request["version"]), request["parent"]
-            chain = [(each["folder"], [StoredFile(**file) for file in each["files"]]) for each in request["chain"]]
+            folder, version, parent = _folder(request), str(request["version"]), request["parent"]
+            chain = [(_folder(each), [StoredFile(**file) for file in each["files"]]) for each in request["chain"]]
         except (KeyError, TypeError) as error:
             raise DataError(f"not a request to publish: {error}") from error
         server = self._shard.spec.server
@@ -75,10 +75,18 @@ def publishing_request(
     chain : sequence of (Store, dict of StoredFile)
         Folder and files of each version from the parent's base on: what a server reads that has lost its log.
     """
-    before = [{"folder": each.address, "files": [asdict(file) for file in files.values()]} for each, files in chain]
-    return {"folder": folder.address, "version": version, "parent": parent, "chain": before}
+    before = [{**_address(each), "files": [asdict(file) for file in files.values()]} for each, files in chain]
+    return {**_address(folder), "version": version, "parent": parent, "chain": before}
 
 
-def _read(server: int, chain: Sequence[tuple[str, list[StoredFile]]]) -> FrozenTable:
-    changes = [read_change(Store(folder), server, {file.name: file for file in files}) for folder, files in chain]
+def _address(folder: Store) -> Record:
+    return {"registry": folder.address, "folder": folder.below}
+
+
+def _folder(record: Record) -> Store:
+    return Store(record["registry"], below=str(record["folder"]))
+
+
+def _read(server: int, chain: Sequence[tuple[Store, list[StoredFile]]]) -> FrozenTable:
+    changes = [read_change(folder, server, {file.name: file for file in files}) for folder, files in chain]
     return merged(changes)
