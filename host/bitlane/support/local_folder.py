@@ -121,6 +121,14 @@ class LocalFolder:
         with contextlib.suppress(FileNotFoundError), self._entered(folder) as held:
             _remove(base, held)
 
+    def move(self, name: str, to: str) -> None:
+        """Give a file or folder another name, or a link itself; the folders on the way are made."""
+        (folder, base), (other, new) = self._parts(name), self._parts(to)
+        with self._entered(folder) as held, self._entered(other, make=True) as target:
+            os.rename(base, new, src_dir_fd=held, dst_dir_fd=target)
+            os.fsync(target)
+            os.fsync(held)
+
     def locked(self, name: str, *, wait: bool) -> contextlib.AbstractContextManager[None]:
         """A section that has a file for itself as long as the process lives; the file is made if it is missing.
 
@@ -163,10 +171,12 @@ class LocalFolder:
         try:
             return os.open(base, flags | _FILE, 0o644, dir_fd=held)
         except OSError as error:
-            is_link = error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
-            if is_link and stat.S_ISLNK(os.lstat(base, dir_fd=held).st_mode):
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EISDIR):
+                raise
+            if stat.S_ISLNK(os.lstat(base, dir_fd=held).st_mode):
                 raise self._link(name) from error
-            raise
+            expected = "folder" if flags & os.O_DIRECTORY else "file"
+            raise DataError(f"{self._name(name)} is damaged: it is not a {expected}") from error
 
     def _parts(self, name: str) -> tuple[str, str]:
         """Return the folder of a file, and the name in it."""

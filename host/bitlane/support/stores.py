@@ -149,6 +149,29 @@ class Store:
             else:
                 self._system.delete_dir(self._path(name))
 
+    def move(self, name: str, to: str) -> None:
+        """Give a file another name, or a folder with all that is in it; `to` is not there.
+
+        Raises
+        ------
+        FileMissing
+        BitlaneError
+            It cannot be moved.
+        """
+        with self._errors(name, "moved"):
+            if self._local is not None:
+                self._local.move(self._below(name), self._below(to))
+                return
+            path, kinds = self._path(name), self._fs.FileType
+            entries = self._system.get_file_info(self._fs.FileSelector(path, allow_not_found=True, recursive=True))
+            files = [each.path for each in entries if each.type == kinds.File] or [path]
+            for each in files:  # object stores move no folders
+                target = self._path(to) + each[len(path) :]
+                self._system.create_dir(target.rpartition("/")[0], recursive=True)
+                self._system.move(each, target)
+            if entries:
+                self._system.delete_dir(path)
+
     # --- reading
     def names(self, folder: str = "", *, hidden: bool = False) -> list[str]:
         """Return the names of files and folders in a folder, sorted; none if it is missing.

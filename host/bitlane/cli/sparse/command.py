@@ -17,6 +17,7 @@ from . import (
     predict,
     promote,
     publish,
+    repair,
     rollback,
     serve,
     status,
@@ -26,7 +27,7 @@ from . import (
 )
 
 _MODULES = (train, evaluate, predict, inspect, status, generate)
-_OF_REGISTRY = (publish, versions, diff, compact, validate, promote, rollback, collect, serve)
+_OF_REGISTRY = (publish, versions, diff, compact, validate, promote, rollback, collect, repair, serve)
 COMMANDS = tuple(module.COMMAND for module in (*_MODULES, *_OF_REGISTRY))
 
 

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from bitlane.cli.command import Command
+from bitlane.errors import DataError
 from bitlane.support.text import stacked_columns
 
 from .registry import add_registry_argument, number_text, open_registry
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.registry.manifest import Manifest
     from bitlane.sparse.registry.registry import ModelRegistry
 
+DAMAGED = "damaged"
 HEADER = (
     "version",
     "kind",
@@ -38,18 +40,32 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     registry = open_registry(arguments)
-    versions, labels, readers = registry.versions(), registry.labels(), registry.readers()
+    from bitlane.sparse.registry.overview import overview
+
+    found = overview(registry)
+    versions, labels, readers = found.versions, found.labels, found.readers
     if arguments.json:
         manifests = [json.loads(manifest.to_bytes()) for manifest in versions]
-        print(json.dumps({"versions": manifests, "labels": labels, "readers": readers}, indent=1))
+        damage = [vars(each) for each in found.damage]
+        record = {"versions": manifests, "labels": labels, "readers": readers, "damage": damage}
+        print(json.dumps(record, indent=1))
         return
     used: dict[int, list[str]] = {}
     for name, version in labels.items():
         used.setdefault(version, []).append(name)
     for name, version in readers.items():
         used.setdefault(version, []).append(f"read by {name}")
-    rows = [_row(each, *_measured(registry, each.version), used.get(each.version, [])) for each in versions]
-    print(stacked_columns([HEADER, *rows], left=2))
+    rows = {
+        each.version: _row(each, *_measured(registry, each.version), used.get(each.version, [])) for each in versions
+    }
+    for each in found.damage:
+        if each.version is not None:
+            rows[each.version] = _damaged_row(each.version, used.get(each.version, []))
+    print(stacked_columns([HEADER, *(rows[version] for version in sorted(rows))], left=2))
+    for each in found.damage:
+        print(f"damaged: {each.reason}")
+    if found.damage:
+        print(f"see bitlane sparse repair {registry.uri}")
 
 
 COMMAND = Command(
@@ -64,11 +80,20 @@ def _measured(registry: ModelRegistry, version: int) -> tuple[str, str]:
     """Return the AUC of the last validation of a version, and what it has concluded on which data."""
     from bitlane.sparse.registry.validation import read_validation
 
-    validation = read_validation(registry, version)
+    try:
+        validation = read_validation(registry, version)
+    except DataError:
+        return NONE, DAMAGED
     if validation is None:
         return NONE, NONE
     state = "passed" if validation.passed else "rejected"
     return number_text(validation.metrics.get("auc")), f"{state} on {validation.held_out}"
+
+
+def _damaged_row(version: int, used: list[str]) -> list[str]:
+    row = [str(version), DAMAGED, *[NONE] * (len(HEADER) - 2)]
+    row[HEADER.index("labels, readers")] = ", ".join(used) or NONE
+    return row
 
 
 def _row(manifest: Manifest, auc: str, state: str, used: list[str]) -> list[str]:

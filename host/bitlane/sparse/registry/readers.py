@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from bitlane.errors import DataError
 from bitlane.sparse.registry import records
-from bitlane.support.stores import Store
+from bitlane.support.stores import FileMissing, Store
 
 LEASE_SECONDS = 600.0  # a reader renews its note several times in this time
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -55,14 +56,19 @@ class Readers:
         """Return version and age in seconds of all notes; DataError if one is damaged."""
         notes = {}
         for each in self._store.names("readers"):
-            name = f"readers/{each}"
-            try:
-                data = self._store.read(name)
-            except DataError:
-                continue  # the reader has just ended
-            record = records.from_bytes(data, self._store.name_of(name))
-            notes[str(record["reader"])] = int(record["version"]), records.seconds_since(record["time"])
+            with contextlib.suppress(FileMissing):  # the reader has just ended
+                name, version, age = self.noted(each)
+                notes[name] = version, age
         return notes
+
+    def noted(self, name: str) -> tuple[str, int, float]:
+        """Return reader, version and age in seconds of a note; DataError if it is damaged."""
+        path = f"readers/{name}"
+        record = records.from_bytes(self._store.read(path), self._store.name_of(path))
+        try:
+            return str(record["reader"]), int(record["version"]), records.seconds_since(record["time"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{self._store.name_of(path)} is damaged: it is not the note of a reader") from error
 
 
 def _path(reader: str) -> str:

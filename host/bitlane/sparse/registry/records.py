@@ -17,6 +17,10 @@ _SEAL = "checksum"
 Record = dict[str, Any]
 
 
+class NewerFormat(DataError):
+    """A record that a newer version has written."""
+
+
 def to_bytes(record: Mapping[str, Any]) -> bytes:
     """Return a record of plain values as JSON, with its format and its checksum."""
     content = plain({"format": FORMAT, **record})
@@ -34,8 +38,9 @@ def from_bytes(data: bytes, name: str) -> Record:
 
     Raises
     ------
+    NewerFormat
     DataError
-        It is damaged, or has another format.
+        It is damaged.
     """
     try:
         record = json.loads(data)
@@ -48,7 +53,9 @@ def from_bytes(data: bytes, name: str) -> Record:
     if is_canonical and seal == hashlib.sha256(_text(content)).hexdigest() and version == FORMAT:
         return dict(record)
     if isinstance(version, int) and version > FORMAT:
-        raise DataError(f"{name} has format {version}; this bitlane reads format {FORMAT}: install a newer version")
+        was_ours = seal == hashlib.sha256(_text({"format": FORMAT, **record})).hexdigest()
+        if not was_ours:  # else only the number of the format has changed
+            raise NewerFormat(f"{name} has format {version}; this bitlane reads format {FORMAT}: install a newer one")
     raise DataError(f"{name} is damaged: its checksum does not match its content")
 
 

@@ -183,7 +183,7 @@ class ModelRegistry:
         if not known:
             raise DataError(f"{self.uri} has no version: publish one")
         if name != LATEST:
-            labels = ", ".join(sorted(self.labels())) or "none"
+            labels = ", ".join(self._labels.names()) or "none"
             raise DataError(f"{self.uri} has no label {name!r}; labels: {labels}")
         return known[-1]
 
@@ -327,13 +327,13 @@ class ModelRegistry:
     # --- inside
     def _claim(self, lease: contextlib.ExitStack) -> Draft:
         """Take a number; `lease` shows `collect` that its publisher lives."""
-        claim = records.to_bytes({"time": records.now(), "host": socket.gethostname(), "process": os.getpid()})
+        mine = claim()
         for _ in range(_ATTEMPTS):
             version = 1 + max(self.claimed(), default=0)
             with contextlib.suppress(FileTaken), self.store.locked():  # `collect` sees none without a lease
-                self.folder(version).write(CLAIM, [claim])
+                self.folder(version).write(CLAIM, [mine])
                 lease.enter_context(self.folder(version).held(CLAIM))
-                return Draft(version, self.store, claim)
+                return Draft(version, self.store, mine)
         raise BitlaneError(f"{self.uri}: too many concurrent publishers; publish again")
 
     def _known(self) -> str:
@@ -352,6 +352,11 @@ def layered(below: LayeredTable | None, changes: list[ShardChange]) -> LayeredTa
 def folder_of(version: int) -> str:
     """Return the folder of a version in the registry."""
     return f"versions/{version:07}"
+
+
+def claim() -> bytes:
+    """Return the file by which this process takes the number of a version."""
+    return records.to_bytes({"time": records.now(), "host": socket.gethostname(), "process": os.getpid()})
 
 
 def clear(folder: Store) -> None:

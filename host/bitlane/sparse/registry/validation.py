@@ -103,7 +103,7 @@ def validate(
         registry.forget_reader(reader)
     metrics = quality_of(evidence)
     validation = Validation(version, label, current, records.now(), inputs.name, metrics, bounds, tuple(checks))
-    folder = registry.store.folder(_folder(version))
+    folder = registry.store.folder(folder_of_validation(version))
     folder.remove(RECORD)  # from here until the new record is written, the version is not validated
     folder.replace(REPORT, report_html(validation, registry.uri, evidence).encode())
     folder.replace(RECORD, records.to_bytes({**asdict(validation), "passed": validation.passed}))
@@ -118,18 +118,21 @@ def read_validation(registry: ModelRegistry, version: int) -> Validation | None:
     DataError
         The record is damaged.
     """
-    name = f"{_folder(version)}/{RECORD}"
+    name = f"{folder_of_validation(version)}/{RECORD}"
     if not registry.store.exists(name):
         return None
     record = records.from_bytes(registry.store.read(name), registry.store.name_of(name))
     try:
         del record["passed"]
         bounds = Bounds(**record.pop("bounds"))
-        return Validation(
+        validation = Validation(
             **record | {"bounds": bounds, "checks": tuple(ValidationCheck(**each) for each in record["checks"])}
         )
     except (KeyError, TypeError) as error:
         raise DataError(f"{registry.store.name_of(name)} is damaged: {error}") from error
+    if validation.version != version:
+        raise DataError(f"{registry.store.name_of(name)} is damaged: it is that of version {validation.version}")
+    return validation
 
 
 def promote(registry: ModelRegistry, label: str, version: int, reason: str = "", *, force: bool = False) -> Move:
@@ -159,7 +162,7 @@ def promote(registry: ModelRegistry, label: str, version: int, reason: str = "",
 
 def report_name(registry: ModelRegistry, version: int) -> str:
     """Return the path or URI of the report of a version."""
-    return registry.store.name_of(f"{_folder(version)}/{REPORT}")
+    return registry.store.name_of(f"{folder_of_validation(version)}/{REPORT}")
 
 
 def _check_passed(registry: ModelRegistry, label: str, version: int) -> None:
@@ -211,5 +214,6 @@ def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs,
         evidence.scored.append((score_held_out([model], inputs.read_held_out(manifest), known), 0))
 
 
-def _folder(version: int) -> str:
+def folder_of_validation(version: int) -> str:
+    """Return the folder of the validation of a version in the registry."""
     return f"validations/{version:07}"

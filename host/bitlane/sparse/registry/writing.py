@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from bitlane.errors import DataError
 from bitlane.sparse.registry.manifest import BASE, DELTA, Description, Manifest, check_successor
 from bitlane.sparse.registry.registry import Draft, ModelRegistry
 from bitlane.sparse.servers.partition import Partition
@@ -96,7 +98,10 @@ def chain_above(registry: ModelRegistry, version: int | None, longest: int) -> l
     known = registry.numbers()
     if version is None or version not in known:
         return []
-    later = [registry.manifest(each) for each in known if each > version]
+    later = []
+    for each in known:
+        with contextlib.suppress(DataError):  # a damaged one is of no use, and no reason to stop
+            later += [registry.manifest(each)] if each > version else []
     compacted = [each for each in later if each.kind == BASE and each.parent == version]
     chain = [compacted[-1]] if compacted else registry.chain(version)
     return chain if len(chain) <= longest else []

@@ -1,4 +1,4 @@
-"""`bitlane sparse publish`, `versions`, `diff`, `compact`, `promote`, `rollback`, `collect`, and `train --publish`."""
+"""`bitlane sparse publish`, `versions`, `diff`, `compact`, `promote`, `rollback`, `collect`, `repair`."""
 
 from __future__ import annotations
 
@@ -171,3 +171,39 @@ def test_a_mirror_that_is_away_is_a_warning(
     assert found.out.startswith("version 1, base of 33 rows")
     assert "note: MLflow at http://127.0.0.1:9 was not updated with models/ctr: " in found.err
     assert ModelRegistry(REGISTRY).numbers() == [1]
+
+
+def test_damage_is_shown_and_set_aside(
+    runs: tuple[Path, Path], call: Call, fails: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands for what is not damaged go on; after `repair --mend` all do."""
+    one, two = runs
+    for run in (one, two):
+        call("publish", run, REGISTRY)
+    for label, version in (("production", 1), ("production", 2), ("other", 1)):
+        call("promote", REGISTRY, version, "--force", "--label", label)
+    assert call("repair", REGISTRY) == f"{REGISTRY}: nothing is damaged\n"
+    damaged = Path(REGISTRY) / "versions/0000002/manifest.json", Path(REGISTRY) / "labels/other/0000001.json"
+    for path in damaged:
+        path.write_bytes(b"{}")
+    lines = call("versions", REGISTRY).splitlines()
+    assert lines[2].split()[:3] == ["1", "base", "-"] and lines[3].split()[:2] == ["2", "damaged"]
+    assert [line for line in lines if line.startswith("damaged: ")] == [
+        f"damaged: {REGISTRY}/versions/0000002/manifest.json is damaged: it is not a JSON record",
+        f"damaged: {REGISTRY}/labels/other/0000001.json is damaged: it is not a JSON record",
+        f"damaged: {REGISTRY}/labels/production/0000002.json names version 2, which is damaged",
+    ]
+    assert lines[-1] == f"see bitlane sparse repair {REGISTRY}"
+    assert call("promote", REGISTRY, 1, "--force", "--label", "new") == "new: version 1\n"
+    assert "manifest.json is damaged" in fails("publish", one, REGISTRY)
+    assert main(["sparse", "repair", REGISTRY]) == 1
+    assert capsys.readouterr().out.endswith("\n3 damaged: add --mend to set them aside\n")
+    assert all(path.exists() for path in damaged)
+    lines = call("repair", REGISTRY, "--mend").splitlines()
+    assert lines[3:] == ["production: version 1", f"{REGISTRY}: 3 set aside"]
+    assert lines[0].endswith(f"it is not a JSON record; now in {REGISTRY}/damaged/0000001/versions/0000002")
+    assert call("repair", REGISTRY) == f"{REGISTRY}: nothing is damaged\n"
+    assert call("publish", two, REGISTRY).startswith("version 3, delta of version 1")
+    assert call("promote", REGISTRY, 3, "--force") == "production: version 3, before it version 1\n"
+    assert call("rollback", REGISTRY).startswith("production: version 1")
+    assert call("collect", REGISTRY, "--keep", 1).startswith("removed versions: ")

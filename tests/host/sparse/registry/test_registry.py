@@ -101,7 +101,7 @@ def test_a_newer_format_is_one_line(registry: ModelRegistry, tmp_path: Path) -> 
     record = json.loads(path.read_bytes())
     path.write_text(json.dumps({**record, "format": 2, "more": "content"}))
     message = f"{tmp_path}/model/versions/0000003/manifest.json has format 2; this bitlane reads format 1: install a "
-    with pytest.raises(DataError, match=f"^{re.escape(message)}newer version$"):
+    with pytest.raises(DataError, match=f"^{re.escape(message)}newer one$"):
         registry.load(3)
 
 

@@ -160,5 +160,5 @@ def test_servers_learn_while_they_publish(scene: Scene) -> None:
 
 
 def test_a_wrong_request_is_one_line(scene: Scene, tmp_path: Path) -> None:
-    with scene.connect() as group, pytest.raises(DataError, match=r"not a request to publish: 'folder'$"):
+    with scene.connect() as group, pytest.raises(DataError, match=r"not a request to publish: 'registry'$"):
         group.publish([{}, {}], 10)
