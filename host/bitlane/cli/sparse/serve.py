@@ -73,11 +73,13 @@ def _run(arguments: argparse.Namespace) -> None:
     require_extra("pyarrow.flight", "a service", data.EXTRA)
     for module in ("starlette", "uvicorn", "prometheus_client"):
         require_extra(module, "a service", "'bitlane[serve]'")
+    from bitlane.sparse.servers.newcomers import raise_descriptor_limit
     from bitlane.sparse.servers.programs import set_by_signals, tls_files
     from bitlane.sparse.servers.security import read_secret
     from bitlane.sparse.serving.requests import RequestBounds
     from bitlane.sparse.serving.server import ScoringServer, ServerOptions
 
+    raise_descriptor_limit()
     check_companions(arguments, given_options(arguments), COMPANIONS)
     bounds = {} if arguments.max_features is None else {"features": arguments.max_features}
     options = ServerOptions(

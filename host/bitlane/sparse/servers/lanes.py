@@ -10,6 +10,7 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.newcomers import Newcomers
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
 
@@ -113,6 +114,7 @@ class LaneService(flight.FlightServerBase):
         check_exposure(host, token, tls)
         # Requests may come as soon as the base class is made.
         self._traffic, self._actions, self._closing = LaneTraffic(lanes), tuple(actions), False
+        self._newcomers = Newcomers()
         self._lanes = frozenset(lanes)
         check_port(host, port)
         address = address_of(host, port)
@@ -123,14 +125,21 @@ class LaneService(flight.FlightServerBase):
             super().__init__(f"{'grpc' if tls is None else 'grpc+tls'}://{address}", **options)
         except (wire.pyarrow.ArrowException, OSError) as error:
             raise BitlaneError(f"the server cannot listen on {address}: {wire.short(error)}") from error
+        self._newcomers.watch(self.port)
 
     def refuse(self) -> None:
         """Answer all requests from now on with an error that lets clients try again elsewhere or later."""
         self._closing = True
 
-    # --- calls
+    def shutdown(self) -> None:
+        """Stop, once no call runs any more."""
+        self._newcomers.close()
+        super().shutdown()
+
+    # --- calls, which come after the token was checked
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Answer the requests of one lane until the client closes it."""
+        self._newcomers.admit_peer(context.peer())
         opening = wire.from_bytes(descriptor.command)
         lane = opening["lane"]
         if opening.get("protocol") != wire.PROTOCOL or lane not in self._lanes:
@@ -155,6 +164,7 @@ class LaneService(flight.FlightServerBase):
 
     def do_action(self, context: Any, action: Any) -> list[bytes]:
         """Answer an action; requests and answers are JSON."""
+        self._newcomers.admit_peer(context.peer())
         try:
             request = wire.from_bytes(action.body)
             if action.type not in self._actions:

@@ -13,11 +13,13 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers.failures import reason_of
+from bitlane.sparse.servers.newcomers import raise_descriptor_limit
 from bitlane.sparse.servers.security import read_secret
 
 
 def run_program(serve: Callable[[], None], subject: str) -> None:
     """Serve until that ends. The process ends here: with 0, or 1 after a line of error, which may name `subject`."""
+    raise_descriptor_limit()
     try:
         serve()
     except BitlaneError as error:

@@ -8,10 +8,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers.lanes import address_of, listen
+from bitlane.sparse.servers.newcomers import Newcomers
 from bitlane.sparse.servers.security import check_exposure, read_secret
 from bitlane.sparse.serving.flight import ScoringService
 from bitlane.sparse.serving.following import POLL_SECONDS, Follower, VersionSource
@@ -21,6 +21,7 @@ from bitlane.sparse.serving.recording import Recorder
 from bitlane.sparse.serving.requests import RequestBounds
 from bitlane.sparse.serving.served_model import ServedModel
 from bitlane.sparse.serving.web import HttpService
+from bitlane.sparse.serving.web_server import http_server
 from bitlane.support.optional import require_extra
 
 GRACE_SECONDS = 30.0  # that running requests have at the end
@@ -99,7 +100,7 @@ class ScoringServer:
 
     def __init__(self, name: str, source: VersionSource, label: str, options: ServerOptions | None = None):
         self._options = options = options or ServerOptions()
-        self._uvicorn = require_extra("uvicorn", "a service over HTTP", "'bitlane[serve]'")
+        require_extra("uvicorn", "a service over HTTP", "'bitlane[serve]'")
         check_exposure(options.host, options.token, options.tls)
         if not name or "/" in name:
             raise DataError(f"the name of a model must have no '/'; got {name!r}")
@@ -147,32 +148,22 @@ class ScoringServer:
         flight = ScoringService(self.served, options.host, options.flight_port, token=options.token, tls=secrets)
         stack.callback(self._end_flight, flight)
         self.flight_address = address_of(options.host, flight.port)
+        newcomers = Newcomers()
         status = ServiceStatus(self.served, self.follower, self._source)
         http = HttpService(
             self.served,
             status,
             ServingMetrics(self.served, lambda: self.follower.state),
             token=options.token,
+            newcomers=newcomers,
             limit=options.limit,
         )
-        self._start_http(http)
+        self._start_http(http, newcomers)
 
-    def _start_http(self, http: HttpService) -> None:
+    def _start_http(self, http: HttpService, newcomers: Newcomers) -> None:
         options = self._options
         listening = self._stack.enter_context(listen(options.host, options.port))
-        tls: dict[str, Any] = {}
-        if options.tls is not None:
-            tls = {"ssl_certfile": str(options.tls[0]), "ssl_keyfile": str(options.tls[1])}
-        config = self._uvicorn.Config(
-            http.app,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=int(GRACE_SECONDS),
-            **tls,
-        )
-        server = self._uvicorn.Server(config)
+        server = http_server(http.app, options.tls, GRACE_SECONDS)
         thread = threading.Thread(target=server.run, args=([listening],), name="bitlane-http", daemon=True)
         thread.start()
 
@@ -188,7 +179,10 @@ class ScoringServer:
             if not thread.is_alive() or time.monotonic() > until:
                 raise BitlaneError(f"the HTTP server did not start at {options.host}:{options.port}")
             time.sleep(0.01)
-        self.http_address = address_of(options.host, listening.getsockname()[1])
+        port = listening.getsockname()[1]
+        self._stack.callback(newcomers.close)
+        newcomers.watch(port)
+        self.http_address = address_of(options.host, port)
 
     def _end_flight(self, flight: ScoringService) -> None:
         """Let running requests end. Flight itself ends when its clients do: a thread waits for that."""

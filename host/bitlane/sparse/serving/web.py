@@ -18,6 +18,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.lanes import RequestLimit
+from bitlane.sparse.servers.newcomers import Newcomers
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing
 from bitlane.sparse.serving import protocol
 from bitlane.sparse.serving.metrics import ServingMetrics
@@ -65,6 +66,8 @@ class HttpService:
     metrics : ServingMetrics
     token : str, optional
         What clients must know: a Bearer token, or the password of HTTP's basic authentication, which browsers send.
+    newcomers : Newcomers, optional
+        Is told of the connections that have shown the token.
     limit : int, default=64
         Bodies that are read at once; more are refused.
 
@@ -85,6 +88,7 @@ class HttpService:
         metrics: ServingMetrics,
         *,
         token: str | None = None,
+        newcomers: Newcomers | None = None,
         limit: int = 64,
     ):
         applications = require_extra("starlette.applications", "a service over HTTP", "'bitlane[serve]'")
@@ -93,7 +97,7 @@ class HttpService:
         self._served = served
         self._status = status
         self._metrics = metrics
-        self._token = token
+        self._token, self._newcomers = token, newcomers
         self._bodies, self._pool = RequestLimit(limit), ThreadPoolExecutor(limit, "bitlane-http")
         self._closing = False
         model = "/v2/models/{model}"
@@ -231,6 +235,8 @@ class HttpService:
             try:
                 if self._token is not None and request.url.path not in _OPEN:
                     _check_token(request.headers.get("authorization", ""), self._token)
+                if self._newcomers is not None and request.client is not None and request.url.path not in _OPEN:
+                    self._newcomers.admit(request.client.host, request.client.port)
                 return await handler(request)
             except Exception as error:
                 return self._error(error)
