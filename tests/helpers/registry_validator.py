@@ -12,7 +12,7 @@ from tests.helpers.sparse_validation import Validated
 from bitlane.sparse.registry.validation import promote
 
 
-def die(*_: object) -> None:
+def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -20,10 +20,10 @@ def main(folder: str, seed: int, place: str) -> None:
     subject = Validated(Path(folder), seed)
     replace = os.replace
 
-    def replace_or_die(part: Path, path: Path) -> None:
+    def replace_or_die(part: str, path: str, **folders: int) -> None:
         if Path(path).name == place:
             die()
-        replace(part, path)
+        replace(part, path, **folders)
 
     os.replace = replace_or_die  # type: ignore[assignment]
     found = subject.validate(2, hooks={"fatal": die} if place == "hook" else {})

@@ -136,6 +136,17 @@ class LocalFolder:
         """
         return self._locked(name, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
+    def is_locked(self, name: str) -> bool:
+        """Return whether a section has a file for itself; False if there is no such file."""
+        try:
+            with self.opened(name) as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            pass
+        return False
+
     # --- inside
     @contextlib.contextmanager
     def _locked(self, name: str, operation: int) -> Iterator[None]:

@@ -273,6 +273,24 @@ class Store:
         """
         return contextlib.nullcontext() if self._local is None else self._section(self._local, name, wait=False)
 
+    def is_held(self, name: str) -> bool:
+        """Return whether a section of `held` has a file of a local disk, in any process; elsewhere, False."""
+        with self._errors(name, "read"):
+            return self._local is not None and self._local.is_locked(self._below(name))
+
+    def written_at(self, name: str) -> float:
+        """Return when a file that is not on a local disk was written, by the clock of the store, in seconds.
+
+        Raises
+        ------
+        FileMissing
+        """
+        with self._errors(name, "read"):
+            info = self._system.get_file_info(self._path(name))
+            if info.type == self._fs.FileType.NotFound:
+                raise FileNotFoundError
+        return float(info.mtime_ns) / 1e9
+
     # --- inside
     def _below(self, name: str) -> str:
         return "/".join(each for each in (self.below, name) if each)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from bitlane.errors import DataError
 from bitlane.sparse.registry.labels import Labels, path_of
 from bitlane.sparse.registry.manifest import DELTA, NAME
-from bitlane.sparse.registry.readers import Readers
 from bitlane.sparse.registry.records import NewerFormat
 from bitlane.sparse.registry.registry import CLAIM, ModelRegistry, folder_of
 from bitlane.sparse.registry.validation import folder_of_validation, read_validation
@@ -60,7 +59,7 @@ def find_damage(registry: ModelRegistry, *, read_rows: bool = True) -> list[Dama
         return found + folders
     versions = list(_versions(registry, read_rows))
     unusable = {each.version: each for each in versions if each.version is not None}
-    return [*found, *versions, *_moves(registry, unusable), *_notes(registry), *_validations(registry)]
+    return [*found, *versions, *_moves(registry, unusable), *_validations(registry)]
 
 
 def _versions(registry: ModelRegistry, read_rows: bool) -> Iterator[Damage]:
@@ -113,12 +112,6 @@ def _moves(registry: ModelRegistry, unusable: dict[int, Damage]) -> Iterator[Dam
                 yield Damage(place, f"{registry.store.name_of(place)} names version {version}, which is missing")
             else:
                 is_last = False
-
-
-def _notes(registry: ModelRegistry) -> Iterator[Damage]:
-    readers = Readers(registry.store)
-    for name in registry.store.names("readers"):
-        yield from _damage(f"readers/{name}", readers.noted, name)
 
 
 def _validations(registry: ModelRegistry) -> Iterator[Damage]:

@@ -309,7 +309,10 @@ class ModelRegistry:
             return self._labels.move(name, number, version, reason, back=True)
 
     def note_reader(self, reader: str, version: int) -> None:
-        """Note that a reader uses a version, which is not collected then. Call it again before `readers` forgets it."""
+        """Note that a reader uses a version, which is not collected then; see `Readers`.
+
+        On an object store, call it again before `bitlane.sparse.registry.readers.LEASE_SECONDS` are over.
+        """
         self._readers.note(reader, version)
 
     def forget_reader(self, reader: str) -> None:
@@ -317,12 +320,12 @@ class ModelRegistry:
         self._readers.forget(reader)
 
     def readers(self) -> dict[str, int]:
-        """Return the version of each reader that was noted lately."""
+        """Return the version of each reader that lives."""
         return self._readers.current()
 
-    def forget_expired_readers(self) -> None:
-        """Remove the notes of readers that have not renewed them."""
-        self._readers.forget_expired()
+    def forget_dead_readers(self) -> None:
+        """Remove the notes of readers that died. Call it while the store is locked."""
+        self._readers.forget_dead()
 
     # --- inside
     def _claim(self, lease: contextlib.ExitStack) -> Draft:

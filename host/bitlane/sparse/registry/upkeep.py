@@ -104,7 +104,7 @@ def collect(registry: ModelRegistry, keep: int = 3) -> Collected:
             if not is_empty and _is_abandoned(registry, version, left):
                 _remove(registry, version, version == newest)
                 removed.append(version)
-        registry.forget_expired_readers()
+        registry.forget_dead_readers()
     return Collected(tuple(sorted(removed)), size)
 
 

@@ -157,7 +157,7 @@ class Follower:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(self._poll + 1)
-        with contextlib.suppress(Exception):  # its note expires
+        with contextlib.suppress(Exception):  # its note ends with the process
             self._source.forget_reader(self.reader)
 
     def __enter__(self) -> Follower:

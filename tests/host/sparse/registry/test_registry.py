@@ -19,6 +19,7 @@ from bitlane.sparse.registry import records
 from bitlane.sparse.registry.labels import Labels
 from bitlane.sparse.registry.publisher import Publisher
 from bitlane.sparse.registry.registry import ModelRegistry
+from bitlane.support.stores import Store
 
 
 @pytest.fixture
@@ -234,16 +235,52 @@ def test_a_number_that_was_taken_elsewhere_is_not_published(tmp_path: Path) -> N
     assert registry.numbers() == []
 
 
-def test_readers_are_noted_and_expire(registry: ModelRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.note_reader("host-1", 1)
-    registry.note_reader("host-2", 2)
-    registry.note_reader("host-1", 3)
-    assert registry.readers() == {"host-1": 3, "host-2": 2}
-    registry.forget_reader("host-2")
-    assert registry.readers() == {"host-1": 3}
-    monkeypatch.setattr(records, "seconds_since", lambda time: 601.0)
-    assert registry.readers() == {}
-    registry.forget_expired_readers()
-    assert registry.store.names("readers") == []
+def test_readers_are_noted_and_forgotten(registry: ModelRegistry, tmp_path: Path, seed: int) -> None:
+    """At random, by several parts of a process; each counts until it is forgotten."""
+    rng, parts = np.random.default_rng(seed), [ModelRegistry(registry.uri) for _ in range(3)]
+    expected: dict[str, int] = {}
+    for _ in range(60):
+        number, version = int(rng.integers(6)), int(rng.integers(1, 4))
+        name, part = f"host-{number}", parts[number % 3]
+        if rng.random() < 0.3:
+            part.forget_reader(name)
+            expected.pop(name, None)
+        else:
+            part.note_reader(name, version)
+            expected[name] = version
+        assert registry.readers() == expected
+    (tmp_path / "model/readers/dead.json").write_text("what a process that was killed has left")
+    registry.forget_dead_readers()
+    assert len(registry.store.names("readers")) == 2 * len(expected)
     with pytest.raises(DataError, match="cannot be the name of a reader"):
         registry.note_reader("a/b", 1)
+    parts[0].note_reader("host-0", 1)
+    with pytest.raises(BitlaneError, match=r"readers/host-0\.lock is in use"):
+        parts[1].note_reader("host-0", 1)
+    (tmp_path / "model/readers/host-0.json").write_bytes(b"")
+    with pytest.raises(DataError, match=r"host-0\.json is damaged"):
+        registry.readers()
+
+
+def test_elsewhere_a_note_counts_for_ten_minutes_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks of readers and of who collects do not matter."""
+    registry, clock = ModelRegistry("some/model", fs._MockFileSystem()), [0.0]
+    written: dict[str, float] = {}
+    replace = Store.replace
+
+    def replace_then(store: Store, name: str, data: bytes) -> None:
+        written[name] = clock[0]
+        replace(store, name, data)
+
+    monkeypatch.setattr(Store, "replace", replace_then)
+    monkeypatch.setattr(Store, "written_at", lambda store, name: written[name])
+    registry.note_reader("host", 1)
+    clock[0] = 599
+    assert registry.readers() == {"host": 1}
+    clock[0] = 601
+    assert registry.readers() == {}
+    registry.note_reader("host", 2)
+    assert registry.readers() == {"host": 2}
+    clock[0] = 1300
+    registry.forget_dead_readers()
+    assert registry.store.names("readers") == ["clock"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyarrow import fs
+from tests.helpers.places import ROOT
 from tests.helpers.sparse_registry import ChangingModel
 
 from bitlane.errors import BitlaneError, DataError
@@ -94,11 +97,29 @@ def test_a_removal_that_is_cut_leaves_versions_that_load(
         assert [registry.load(version).version for version in left] == left
 
 
-def test_a_reader_keeps_its_chain(registry: ModelRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.note_reader("host", 2)
-    assert collect(registry, 1).versions == (3,)
-    assert registry.load(2).version == 2
-    monkeypatch.setattr(records, "seconds_since", lambda time: 601.0)
+@pytest.mark.parametrize("skew", [-660.0, 0.0, 1e6])
+def test_a_reader_keeps_its_chain_whatever_its_clock_says(
+    registry: ModelRegistry, monkeypatch: pytest.MonkeyPatch, skew: float
+) -> None:
+    """It is in another process, and its clock is slow or fast; the system forgets it with its process."""
+    program = (
+        "import sys, time; from datetime import datetime, timedelta, timezone\n"
+        "from bitlane.sparse.registry import records; from bitlane.sparse.registry.registry import ModelRegistry\n"
+        "records.now = lambda: (datetime.now(timezone.utc) + timedelta(seconds=float(sys.argv[2]))).isoformat()\n"
+        "registry = ModelRegistry(sys.argv[1]); registry.note_reader('host', 2); print('noted', flush=True)\n"
+        "time.sleep(600)"
+    )
+    command = [sys.executable, "-c", program, registry.uri, str(skew)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as reader:
+        try:
+            assert reader.stdout is not None and reader.stdout.readline() == "noted\n"
+            assert registry.readers() == {"host": 2}
+            assert collect(registry, 1).versions == (3,)
+            assert registry.load(2).version == 2
+        finally:
+            reader.kill()
+            reader.wait()
+    assert registry.readers() == {}
     assert collect(registry, 1).versions == (1, 2)
     assert registry.store.names("readers") == []
 
