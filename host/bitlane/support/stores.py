@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import mmap
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.atomic import atomic_write
+from bitlane.support.file_bytes import copied_bytes, mapped_bytes, sha256_of
 from bitlane.support.local_folder import LocalFolder
 from bitlane.support.optional import require_extra
 
@@ -64,6 +62,8 @@ class Store:
         Where `uri` is a path; by default the URI says it.
     below : str, optional
         A folder below `uri`, whose store this is: unlike `uri` itself, it is reached by no symbolic link.
+    mapped : bool, default=False
+        Let `open` map local files instead of reading them into memory: see there.
 
     Attributes
     ----------
@@ -78,11 +78,11 @@ class Store:
         The URI cannot be used.
     """
 
-    def __init__(self, uri: str | Path, filesystem: Any = None, *, below: str = ""):
+    def __init__(self, uri: str | Path, filesystem: Any = None, *, below: str = "", mapped: bool = False):
         self._fs = require_extra("pyarrow.fs", "a folder by URI", "'bitlane[sparse]'")
         self._top, self.below = str(uri).rstrip("/") or "/", below
         self.uri = f"{self._top}/{below}" if below else self._top
-        self._given = filesystem
+        self._given, self._mapped = filesystem, mapped
         self._system, self._root = locate(self._top, filesystem)
         self._local = None
         if isinstance(self._system, self._fs.LocalFileSystem):
@@ -96,7 +96,7 @@ class Store:
 
     def folder(self, name: str) -> Store:
         """Return the store of a folder below, which need not exist."""
-        return Store(self._top, self._given, below=self._below(name))
+        return Store(self._top, self._given, below=self._below(name), mapped=self._mapped)
 
     def name_of(self, name: str) -> str:
         """Return the name of a file in the store, for messages."""
@@ -124,7 +124,7 @@ class Store:
         """
         views = [memoryview(each).cast("B") for each in buffers]
         with ThreadPoolExecutor(1) as pool, self._errors(name, "written"):
-            digest = pool.submit(_sha256, views)
+            digest = pool.submit(sha256_of, views)
             self._put(name, views, replace=False)
         return StoredFile(name, sum(map(len, views)), digest.result(), rows)
 
@@ -229,6 +229,11 @@ class Store:
     def open(self, file: StoredFile, cache: Path | None = None) -> Any:
         """Return the bytes of a file, once they have been held against their size and SHA-256.
 
+        They are a copy in memory, so what was checked stays. A map would take no memory of its own, but its pages may
+        go with the file: if that is cut off in place, by a copy onto it for example, the system ends the process that
+        touches them (SIGBUS). A private map is no better, nor another link to the file. `mapped` is for models that do
+        not fit, where nobody writes to files in place.
+
         Parameters
         ----------
         file : StoredFile
@@ -238,7 +243,7 @@ class Store:
         Returns
         -------
         object with the buffer protocol
-            Of a local file or copy: a private map, which may be written to and never changes the file.
+            Of a local file or copy: it may be written to, and never changes the file.
 
         Raises
         ------
@@ -250,12 +255,13 @@ class Store:
         with self._errors(file.name, "read"):
             if self._local is not None:
                 with self._local.opened(self._below(file.name)) as descriptor:
-                    data: Any = _map(descriptor)
+                    data: Any = self._bytes_of(descriptor)
             elif cache is None:
                 with self._system.open_input_file(self._path(file.name)) as source:
                     data = source.read_buffer()
             else:
-                data = _map_path(self._cached(file, cache))
+                with open(self._cached(file, cache), "rb") as copy:
+                    data = self._bytes_of(copy.fileno())
             self._check(file, data)
         return data
 
@@ -279,12 +285,7 @@ class Store:
             return self._local is not None and self._local.is_locked(self._below(name))
 
     def written_at(self, name: str) -> float:
-        """Return when a file that is not on a local disk was written, by the clock of the store, in seconds.
-
-        Raises
-        ------
-        FileMissing
-        """
+        """Return when a file that is not local was written, by the clock of the store; FileMissing if there is none."""
         with self._errors(name, "read"):
             info = self._system.get_file_info(self._path(name))
             if info.type == self._fs.FileType.NotFound:
@@ -324,12 +325,10 @@ class Store:
     def _cached(self, file: StoredFile, cache: Path) -> Path:
         """Return the copy of a file, whose name is its SHA-256: a damaged copy is made again."""
         path = cache / file.sha256
-        if (
-            path.exists()
-            and path.stat().st_size == file.bytes
-            and _sha256([memoryview(_map_path(path))]) == file.sha256
-        ):
-            return path
+        if path.exists():
+            with open(path, "rb") as copied:
+                if sha256_of(iter(lambda: copied.read(_BLOCK), b"")) == file.sha256:
+                    return path
         cache.mkdir(parents=True, exist_ok=True)
         source = self._system.open_input_stream(self._path(file.name))
         with source, atomic_write(path) as temporary, open(temporary, "wb") as copy:
@@ -337,10 +336,13 @@ class Store:
                 copy.write(block)
         return path
 
+    def _bytes_of(self, file: int) -> Any:
+        return mapped_bytes(file) if self._mapped else copied_bytes(file)
+
     def _check(self, file: StoredFile, data: Any) -> None:
         if len(data) != file.bytes:
             raise DataError(f"{self.name_of(file.name)} is damaged: it has {len(data):,} bytes, not {file.bytes:,}")
-        actual = _sha256([memoryview(data)])
+        actual = sha256_of([data])
         if actual != file.sha256:
             raise DataError(f"{self.name_of(file.name)} is damaged: its SHA-256 is {actual}, not {file.sha256}")
 
@@ -384,20 +386,3 @@ def locate(uri: str, filesystem: Any = None) -> tuple[Any, str]:
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{uri}: cannot be reached: {' '.join(str(error).split())}") from error
     return system, root.rstrip("/")
-
-
-def _map(file: int) -> mmap.mmap | bytes:
-    size = os.fstat(file).st_size
-    return mmap.mmap(file, size, access=mmap.ACCESS_COPY) if size else b""
-
-
-def _map_path(path: Path) -> mmap.mmap | bytes:
-    with open(path, "rb") as file:
-        return _map(file.fileno())
-
-
-def _sha256(views: Sequence[memoryview]) -> str:
-    digest = hashlib.sha256()
-    for view in views:
-        digest.update(view)
-    return digest.hexdigest()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # What options need to have an effect.
 _OF_FRONT = {"lookup_seconds": "deadline", "hedge_share": "extra", "hedge_quantile": "quantile"}
 COMPANIONS = (
+    Companion(("map",), "one process: omit --shards", lambda arguments: arguments.shards is None),
     Companion(("record_share",), "--record", lambda arguments: arguments.record is not None),
     Companion(
         ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca"),
@@ -43,6 +44,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--label", default=PRODUCTION, help=f"label to follow, a version's number, or latest (default: {PRODUCTION})")
     add("--name", help="name of the model in requests (default: last component of MODEL)")
     add("--cache", type=Path, metavar="DIR", help="folder for copies of remote files (default: memory)")
+    add("--map", action="store_true", help="map files instead of reading them into memory, for models that do not fit")
     add = parser.add_argument_group("how the service is reached").add_argument
     add("--host", default="127.0.0.1", help="default: 127.0.0.1; others need a token and TLS")
     add("--port", type=seed, default=8080, metavar="N", help="of HTTP; 0: any free one (default: 8080)")
@@ -116,7 +118,7 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
     from bitlane.sparse.serving.shards.placement import Placement, RayAddress, sharded
 
     if arguments.shards is None:
-        return contextlib.nullcontext(ModelRegistry(arguments.model))
+        return contextlib.nullcontext(ModelRegistry(arguments.model, mapped=arguments.map))
     files = {name: getattr(arguments, name) for name in ("tls_certificate", "tls_key", "tls_ca")}
     placement = Placement(
         arguments.model,

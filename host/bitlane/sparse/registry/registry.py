@@ -107,6 +107,8 @@ class ModelRegistry:
         Local path or URI, see `Store`. It need not exist.
     filesystem : pyarrow.fs.FileSystem, optional
         See `Store`.
+    mapped : bool, default=False
+        Map the files of loaded versions instead of reading them into memory; see `Store.open`.
 
     Attributes
     ----------
@@ -114,8 +116,8 @@ class ModelRegistry:
     store : Store
     """
 
-    def __init__(self, uri: str | Path, filesystem: Any = None):
-        self.store = Store(uri, filesystem)
+    def __init__(self, uri: str | Path, filesystem: Any = None, *, mapped: bool = False):
+        self.store = Store(uri, filesystem, mapped=mapped)
         self.uri = self.store.uri
         self._labels, self._readers = Labels(self.store), Readers(self.store)
 

@@ -7,7 +7,7 @@
     values      float32 [rows, width], or codes of a codebook, side by side
 
 Each section begins at a multiple of 64 bytes; integers are little-endian. The bytes in memory are those of the file, so
-a file is mapped and used at once. Equal rows, and equal codebooks, give equal bytes.
+a file is read, or mapped, and used at once. Equal rows, and equal codebooks, give equal bytes.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ def test_it_serves_until_a_signal(registry: ModelRegistry, number: signal.Signal
         (["--tls-key", "key.pem"], "TLS needs both --tls-certificate and --tls-key"),
         (["--token-file", "missing"], "missing cannot be read"),
         (["--record-share", "0.5"], "--record-share needs --record"),
+        (["--shards", "2", "--map"], "--map needs one process: omit --shards"),
         (["--replicas", "2"], "--replicas needs --shards"),
         (["--hedge-share", "0.2"], "--hedge-share needs --shards"),
         (["--shards", "2", "--ray-address", "a:1"], "--ray-address needs --placement ray"),
