@@ -63,6 +63,9 @@ class TinyModel:
         self.delay, self.rate = delay, rate
         self.pieces: list[int] = []
 
+    def begin(self, batch: Batch) -> None:
+        self.first_rows = batch.rows
+
     def scores(self, batch: Batch) -> np.ndarray:
         return self.weights[batch.keys.reshape(-1, 2) % 16].sum(axis=1).astype(np.float32)
 

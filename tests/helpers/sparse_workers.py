@@ -47,7 +47,7 @@ class Scored:
 def make_model_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
     folders = [folder / f"shard-{server}" for server in range(servers)]
     for server, each in enumerate(folders):
-        create_shard(each, spec, server, servers)
+        create_shard(each, SparseModel(spec), server, servers)
     return folders
 
 
@@ -79,9 +79,16 @@ def train(
     return model_of(spec, folders), workers, scored
 
 
-def train_alone(spec: ModelSpec, shares: Sequence[Batch], epochs: int) -> tuple[SparseModel, list[Scored]]:
-    """The bulk-synchronous reference: at each clock all read the same model, and then step in the order of workers."""
+def train_alone(
+    spec: ModelSpec, shares: Sequence[Batch], epochs: int, first: Batch | None = None
+) -> tuple[SparseModel, list[Scored]]:
+    """The bulk-synchronous reference: at each clock all read the same model, and then step in the order of workers.
+
+    `first` has the rows that set the intercept.
+    """
     model, scored = SparseModel(spec), [Scored() for _ in shares]
+    if first is not None:
+        model.begin(first)
     size, clock = spec.batch_rows, 0
     todo = [
         [share.slice(at, at + size) for _ in range(epochs) for at in range(0, share.rows, size)] for share in shares

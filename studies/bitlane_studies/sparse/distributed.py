@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.cli.argument_types import integers, positive
 from bitlane.errors import BitlaneError
@@ -34,6 +35,7 @@ from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.training.windows import auc
 from bitlane.sparse.workers.minibatches import learned_before, minibatches
+from bitlane.sparse.workers.shards import new_model
 from bitlane.sparse.workers.worker import WorkerOptions
 from bitlane.support.text import align_columns
 from bitlane_studies.sparse.quality import train_and_test
@@ -75,27 +77,45 @@ def on_ray(spec: ModelSpec, path: str, epochs: int, staleness: int) -> Trained:
     return Trained(result.model, time.perf_counter() - begin)
 
 
+def learn_clock(model: SparseModel, batches: Sequence[Batch], seen: Sequence[int]) -> list[NDArray[np.float32]]:
+    """Learn the minibatches of a clock, one of each worker; return the scores of each before.
+
+    All gradients are those of the same weights; the steps follow in the order of the workers.
+
+    Parameters
+    ----------
+    model : SparseModel
+    batches : sequence of Batch
+    seen : sequence of int
+        Rows that count as learned before each minibatch.
+    """
+    all_scores, steps = [], []
+    for batch, rows_seen in zip(batches, seen, strict=True):
+        keys, index = unique_keys(batch.keys)
+        weights = model.parameters.weights_of(model.parameters.peek(keys))
+        scores, sparse, dense = model.gradients(batch, weights, index, model.pull_dense())
+        all_scores.append(scores)
+        steps.append((keys, sparse, dense, rows_seen))
+    for keys, sparse, dense, rows_seen in steps:
+        model.parameters.push(keys, sparse, rows_seen, create=True)
+        for name, gradient in dense.items():
+            model.matrices[name].push(gradient, rows_seen)
+    return all_scores
+
+
 def in_order(spec: ModelSpec, path: str, epochs: int) -> Trained:
     """Train in this process, clock after clock, as bulk-synchronous workers do."""
-    begin, model = time.perf_counter(), SparseModel(spec)
+    begin, model = time.perf_counter(), new_model(spec, share_of(path, 0, {}))
     shares = [minibatches(share_of(path, index, {}), spec.batch_rows, epochs, {}) for index in range(WORKERS)]
     while clock := [each for share in shares if (each := next(share, None)) is not None]:
-        steps = []
-        for batch, offset in clock:
-            keys, index = unique_keys(batch.keys)
-            weights = model.parameters.weights_of(model.parameters.peek(keys))
-            _, sparse, dense = model.gradients(batch, weights, index, model.pull_dense())
-            steps.append((keys, sparse, dense, (learned_before(offset) - batch.rows) * WORKERS))
-        for keys, sparse, dense, seen in steps:
-            model.parameters.push(keys, sparse, seen, create=True)
-            for name, gradient in dense.items():
-                model.matrices[name].push(gradient, seen)
+        seen = [(learned_before(offset) - batch.rows) * WORKERS for batch, offset in clock]
+        learn_clock(model, [batch for batch, _ in clock], seen)
     return Trained(model, time.perf_counter() - begin)
 
 
 def alone(spec: ModelSpec, path: str, epochs: int) -> Trained:
     """Train in this process as `bitlane sparse train` does."""
-    begin, model = time.perf_counter(), SparseModel(spec)
+    begin, model = time.perf_counter(), new_model(spec, open_source(path))
     for epoch in range(epochs):
         for batch in open_source(path).batches(epoch):
             model.learn(batch)

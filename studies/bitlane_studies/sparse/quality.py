@@ -84,12 +84,14 @@ def train_ours(kind: str, train: Batch, test: Batch, epochs: int, start: int) ->
         The seed.
     """
     from bitlane.sparse.models.model import SparseModel
+    from bitlane.sparse.periods import FIRST_ROWS
 
     fields = int(max(train.fields.max(initial=0), test.fields.max(initial=0))) + 1
     arguments = Namespace(**{**DEFAULTS, "model": kind, "seed": start})
     spec = model_settings.model_spec(arguments, fields if model_settings.needs_fields(kind) else 0)
     SparseModel(spec).learn(train.slice(0, 2 * spec.batch_rows))  # compiles
     model = SparseModel(spec)
+    model.begin(train.slice(0, FIRST_ROWS))
     began = time.perf_counter()
     for _ in range(epochs):
         model.learn(train)

@@ -23,7 +23,7 @@ def test_the_reference_takes_the_steps_of_workers_in_order(seed: int, tmp_path: 
     share = (range(distributed.WORKERS), distributed.WORKERS)
     shares = [Batch.concatenate(list(open_source(str(path), share=(i, share[1])).batches(0))) for i in share[0]]
     found = distributed.in_order(spec, str(path), 2).model
-    expected, _ = train_alone(spec, shares, 2)
+    expected, _ = train_alone(spec, shares, 2, shares[0])
     assert distributed.same_bits(found, expected)
     expected.matrices["intercept"].row[0] += 1
     assert not distributed.same_bits(found, expected)

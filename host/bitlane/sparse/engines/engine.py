@@ -31,7 +31,7 @@ from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.training.stopping import Stopping
 from bitlane.sparse.training.windows import Scores
 from bitlane.sparse.workers.minibatches import learned_before
-from bitlane.sparse.workers.shards import model_of
+from bitlane.sparse.workers.shards import model_of, new_model
 from bitlane.sparse.workers.worker import WorkerCounts, WorkerOptions
 
 _POLL_SECONDS = 0.2
@@ -162,7 +162,7 @@ class RayTrainer:
             run = self.run_folder
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if run is None else run.path)
             servers = options.servers or len(shard_folders(folder)) or 1
-            folders = prepare_shards(folder, self.spec, servers)
+            folders = prepare_shards(folder, lambda: new_model(self.spec, self._open_source(0, {})), servers)
             if run is not None:
                 run.keep()
             with cluster(options.address) as ray, Stopping() as stopping, ServingFile(folder, access) as serving:

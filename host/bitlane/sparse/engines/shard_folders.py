@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.servers.reshard import reshard
 from bitlane.sparse.workers.shards import create_shard
 from bitlane.support.atomic import sync_entries
@@ -24,7 +24,7 @@ def shard_folders(folder: Path) -> list[Path]:
     return sorted(folders, key=lambda path: int(path.name.partition("-")[2]))
 
 
-def prepare_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
+def prepare_shards(folder: Path, new_model: Callable[[], SparseModel], servers: int) -> list[Path]:
     """Return the folders of the shards for a number of servers.
 
     They are made for a new training. Those of another number of servers are moved, see `reshard`: the new folders
@@ -34,7 +34,8 @@ def prepare_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
     ----------
     folder : Path
         The folder of the training.
-    spec : ModelSpec
+    new_model : callable
+        Returns the model of a new training, which has no rows yet.
     servers : int
 
     Raises
@@ -50,7 +51,7 @@ def prepare_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
     if folders:
         _replace(folder, lambda new: reshard(folders, _names(new, servers)))
     else:
-        _replace(folder, lambda new: _create(_names(new, servers), spec))
+        _replace(folder, lambda new: _create(_names(new, servers), new_model()))
     return shard_folders(folder)
 
 
@@ -58,9 +59,9 @@ def _names(folder: Path, servers: int) -> list[Path]:
     return [folder / f"shard-{server}" for server in range(servers)]
 
 
-def _create(folders: list[Path], spec: ModelSpec) -> None:
+def _create(folders: list[Path], model: SparseModel) -> None:
     for server, folder in enumerate(folders):
-        create_shard(folder, spec, server, len(folders))
+        create_shard(folder, model, server, len(folders))
 
 
 def _replace(folder: Path, write: Callable[[Path], None]) -> None:

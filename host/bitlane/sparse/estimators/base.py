@@ -136,6 +136,7 @@ class SparseEstimator(VersionedPickle, BaseEstimator):
 
     def _learn(self, model: SparseModel, batch: Batch, order: NDArray[np.int64] | None) -> None:
         """Let the model learn the rows of a batch once, in their order or in another."""
+        model.begin(batch)
         step = -(-PIECE_ROWS // int(self.batch_rows)) * int(self.batch_rows)
 
         def learn(start: int) -> None:  # a copy of one piece at a time

@@ -63,8 +63,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
     def partial_fit(self: Self, X: object, y: ArrayLike | None = None, classes: ArrayLike | None = None) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
-        Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
-        `batch_rows` rows.
+        The labels of the first call set the intercept. Apart from that, learning rows in two calls is the same, to the
+        bit, as learning them in one, if the first has a multiple of `batch_rows` rows.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class FMClassifier(SparseClassifier):
 @documented
 @dataclass(eq=False, repr=False)
 class FFMClassifier(SparseClassifier):
-    """Field-aware factorization machine over sparse features, online (Juan et al., 2016), as in libffm.
+    """Field-aware factorization machine over sparse features, online (Juan et al., 2016).
 
     {parameters}
 
@@ -179,7 +179,6 @@ class FFMClassifier(SparseClassifier):
     {notes}
     """
 
-    fit_intercept: bool = False
     dim: int = 4
     normalise: bool = True
     initial_scale: float | None = None

@@ -22,7 +22,7 @@ PARAMETERS = {
     else a field for each of at most 100 columns. In tables each column is a field. For a `Batch`, the number of fields
     as an int; default: those of the first batch.""",
     "fit_intercept": """fit_intercept : bool, default={default}
-    Whether to fit an intercept.""",
+    Whether to fit an intercept. It begins with the base rate, or the mean of y.""",
     "sightings": """sightings : int, default={default}
     A key gets parameters when it is seen for the `sightings`-th time.""",
     "threads": """threads : int, default={default}

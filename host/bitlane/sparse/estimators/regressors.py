@@ -54,8 +54,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     def partial_fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
-        Learning rows in two calls is the same, to the bit, as learning them in one, if the first has a multiple of
-        `batch_rows` rows.
+        The labels of the first call set the intercept. Apart from that, learning rows in two calls is the same, to the
+        bit, as learning them in one, if the first has a multiple of `batch_rows` rows.
 
         Parameters
         ----------
@@ -85,11 +85,13 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         """Warn of labels out of reach: t steps of FTRL or AdaGrad move a weight by about ``2 rate sqrt(t)``."""
         optimizer = model.spec.linear
         rate = getattr(optimizer, "alpha", getattr(optimizer, "learning_rate", 0.0))
-        size, reach = np.sqrt(np.mean(labels**2, dtype=np.float64)), 2 * rate * np.sqrt(self.epochs * len(labels))
+        begin = np.mean(labels, dtype=np.float64) if self.fit_intercept else 0.0
+        size, reach = np.sqrt(np.mean((labels - begin) ** 2)), 2 * rate * np.sqrt(self.epochs * len(labels))
         if optimizer is not None and optimizer.name != "sgd" and size > reach:
             warn_user(
-                f"y has values of about {size:.3g}, but the steps of {optimizer.name} add up to about {reach:.3g}: "
-                "scale y to mean 0 and variance 1, for example with TransformedTargetRegressor"
+                f"y differs by about {size:.3g} from {begin:.3g}, where the training begins, but the steps of "
+                f"{optimizer.name} add up to about {reach:.3g}: scale y to mean 0 and variance 1, for example with "
+                "TransformedTargetRegressor"
             )
 
 

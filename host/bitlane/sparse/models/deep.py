@@ -43,6 +43,8 @@ class Network:
     ----------
     shapes : dict from str to tuple of int
         The dense weights.
+    intercept : str or None
+        Name of the last layer's bias; None: it has none.
     """
 
     def __init__(self, spec: ModelSpec, device: str = "cpu"):
@@ -56,6 +58,7 @@ class Network:
         except RuntimeError as error:
             raise DataError(f"device {device!r} is unknown to torch: {str(error).splitlines()[0]}") from error
         self.shapes = self._dense.shapes
+        self.intercept = list(self.shapes)[-1] if spec.intercept else None
 
     def matrices(self) -> dict[str, Matrix]:
         """Return new dense parameters by name. Their first weights depend on the seed only."""

@@ -62,6 +62,10 @@ class EnrichedModel:
         """Rows learned so far."""
         return self.model.rows_seen
 
+    def begin(self, batch: Batch) -> None:
+        """Set the intercept by the labels of the first rows; see `SparseModel.begin`."""
+        self.model.begin(self.statistics.enrich(batch))
+
     def begin_epoch(self) -> None:
         """Forget what is counted: another pass over the same rows would find their own labels in it."""
         self.statistics.reset()

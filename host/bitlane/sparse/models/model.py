@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.base_rate import base_score
 from bitlane.sparse.models.losses import check_labels, predictions
 from bitlane.sparse.models.shallow import Shallow
 from bitlane.sparse.models.spec import NETWORKS, ModelSpec
@@ -20,6 +21,7 @@ from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.parameters.unique import unique_keys
 
 Floats = NDArray[np.float32]
+_SCORED_ROWS = 1000  # whose first scores count for the first intercept
 
 
 class SparseModel:
@@ -55,7 +57,42 @@ class SparseModel:
         self._shallow = self._functions if isinstance(self._functions, Shallow) else None
         self.matrices: dict[str, Matrix] = self._functions.matrices()
         self.rows_seen = 0
+        self._begun = False
         self._counting = threading.Lock()
+
+    def begin(self, batch: Batch) -> None:
+        """Set the intercept by the labels of the first rows, before any row is learned.
+
+        Their mean score is then `base_score`: that of a row of unknown keys, too, unless the first factors or layers
+        have a mean score of their own, which the intercept makes up for. Those of an FFM have. Nothing happens if the
+        model has no intercept, has begun, or the batch has no rows.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows with labels, as many as possible: the first `periods.FIRST_ROWS`, say.
+
+        Raises
+        ------
+        DataError
+            A label that the loss does not take, or a field above the limit.
+        """
+        check_labels(self.spec.loss, batch.labels)
+        self._functions.check(batch)
+        name = self._functions.intercept
+        with self._counting:
+            if self._begun or not batch.rows:
+                return
+            self._begun = True
+            if name is None or self.rows_seen:
+                return
+            few = batch.slice(0, _SCORED_ROWS)
+            keys, index = unique_keys(few.keys)
+            weights = self.parameters.weights_of(self.parameters.initial_rows(keys))
+            dense = self.pull_dense()
+            dense[name] = np.zeros_like(dense[name])
+            alone = float(np.mean(self._functions.scores(few, weights, index, dense), dtype=np.float64))
+            self.matrices[name].fill(base_score(self.spec.loss, batch.labels) - alone)
 
     def scores(self, batch: Batch) -> Floats:
         """Return the scores of a batch, float32 [rows]: the logit or the prediction.
@@ -126,7 +163,7 @@ class SparseModel:
         sparse : float32 [n, values]
             Sums over the rows.
         dense : dict of float32 arrays
-            Means over the rows.
+            Of the intercept sums over the rows; of a network's layers means.
         """
         results: tuple[Floats, Floats, dict[str, Floats]] = self._functions.gradients(batch, weights, index, dense)
         return results

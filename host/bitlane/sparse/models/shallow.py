@@ -26,10 +26,16 @@ class Shallow:
     Parameters
     ----------
     spec : ModelSpec
+
+    Attributes
+    ----------
+    intercept : str or None
+        Name of the matrix of the intercept; None: the model has none.
     """
 
     def __init__(self, spec: ModelSpec):
         self.spec = spec
+        self.intercept = "intercept" if spec.intercept else None
         blocks = spec.blocks()
         self._layout = Layout(blocks)
         dense = Layout([ParameterBlock(1, spec.dense_optimizer)])
@@ -102,13 +108,12 @@ class Shallow:
     def gradients(
         self, batch: Batch, weights: Floats, index: Index, dense: dict[str, Floats]
     ) -> tuple[Floats, Floats, dict[str, Floats]]:
-        """Return the scores, the sums of the gradients of `weights`, and the means of the gradients of `dense`."""
+        """Return the scores, and the sums over the rows of the gradients of `weights` and of `dense`."""
         self.check(batch)
         scores, gradients = np.empty(batch.rows, weights.dtype), np.zeros_like(weights)
         bias = dense.get("intercept", weights[:0].reshape(-1))
         total = self._minibatch(weights, index, _arrays(batch), bias, self._loss, gradients, scores)
-        mean = np.full(1, total / max(batch.rows, 1), weights.dtype)
-        return scores, gradients, {name: mean for name in dense}
+        return scores, gradients, {name: np.full(1, total, weights.dtype) for name in dense}
 
 
 def _arrays(batch: Batch) -> tuple[NDArray[Any], ...]:

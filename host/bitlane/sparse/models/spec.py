@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from bitlane.errors import DataError
@@ -37,11 +37,10 @@ class ModelSpec:
     factors : FTRL, AdaGrad or SGD, optional
         Of the factors or embeddings. Default: by kind.
     dense : FTRL, AdaGrad or SGD, optional
-        Of the intercept and of the networks' layers. Default: by kind.
+        Of the intercept and of the networks' layers. Default: by kind, and another one where each row is a step.
     hidden : tuple of int, default=()
         Sizes of the hidden layers of a network.
-    intercept : bool, optional
-        Default: False for ``"ffm"``, True otherwise.
+    intercept : bool, default=True
     normalise : bool, default=True
         Divide an FFM's sum over pairs by the row's sum of squared values, as libffm does.
     initial_scale : float, optional
@@ -68,7 +67,7 @@ class ModelSpec:
     factors: Optimizer | None = None
     dense: Optimizer | None = None
     hidden: tuple[int, ...] = ()
-    intercept: bool | None = None
+    intercept: bool = True
     normalise: bool = True
     initial_scale: float | None = None
     batch_rows: int = 1
@@ -82,11 +81,12 @@ class ModelSpec:
         _choice("kind", self.kind, KINDS)
         _choice("loss", self.loss, LOSSES)
         ffm = self.kind == "ffm"
+        recipe = RECIPES[self.kind]
+        if self.batch_rows == 1 and recipe.online is not None:
+            recipe = replace(recipe, dense=recipe.online)
         for name in ("dim", *_OPTIMIZERS):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(RECIPES[self.kind], name))
-        if self.intercept is None:
-            object.__setattr__(self, "intercept", not ffm)
+                object.__setattr__(self, name, getattr(recipe, name))
         object.__setattr__(self, "dim", as_integer("dim", self.dim, 1))
         if self.initial_scale is None:
             object.__setattr__(self, "initial_scale", 1 / math.sqrt(self.size) if ffm else 0.01)

@@ -65,6 +65,11 @@ class Matrix:
         flat = np.ascontiguousarray(gradient, np.float32).reshape(1, -1)
         update_rows(self.row[None], _SLOT, self._plan, self._settings, flat, rows_seen)
 
+    def fill(self, weight: float) -> None:
+        """Begin anew with all weights equal to `weight`."""
+        initialise_rows(np.zeros(1, np.uint64), np.uint64(0), self._plan, self._settings, self.row[None])
+        self._encode(np.full(self.shape, weight, np.float32))
+
     def state(self) -> dict[str, Any]:
         """Return a copy of all that training changes: ``{"row": float32 [floats]}``."""
         return {"row": self.row.copy()}

@@ -24,6 +24,10 @@ class Learner(Protocol):
         """`SparseParameters`, for the size of the table and for expiry."""
         ...
 
+    def begin(self, batch: Batch) -> None:
+        """Take account of the first rows before they are learned."""
+        ...
+
     def scores(self, batch: Batch) -> Floats:
         """Return the score of each row; change nothing."""
         ...

@@ -17,7 +17,7 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cuts import cut
 from bitlane.sparse.batches.pipeline import ahead
 from bitlane.sparse.batches.source import Source, Stream
-from bitlane.sparse.periods import CHECKPOINT_ROWS, CLOCK_ROWS, WINDOW_ROWS
+from bitlane.sparse.periods import CHECKPOINT_ROWS, CLOCK_ROWS, FIRST_ROWS, WINDOW_ROWS
 from bitlane.support.compile_notice import CompileNotice
 from bitlane.support.user_warnings import warn_user
 
@@ -197,6 +197,8 @@ class Trainer:
         running: deque[Running] = deque()
         with ThreadPoolExecutor(threads) as pool:
             while (piece := self._next(feed, stopping, running)) is not None:
+                if self._given == 0:
+                    self.model.begin(piece.slice(0, FIRST_ROWS))
                 self._tick_table(piece.rows)
                 if threads == 1:
                     yield self._learn_piece(piece), piece.labels, True

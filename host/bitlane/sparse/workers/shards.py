@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+from bitlane.sparse.batches.cuts import cut
+from bitlane.sparse.batches.source import Source, Stream
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.periods import FIRST_ROWS
 from bitlane.sparse.servers.reshard import merged_state, open_shards
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
 
-def create_shard(folder: str | Path, spec: ModelSpec, server: int, servers: int) -> None:
-    """Make the folder of one shard of a new model; errors as of `ParameterShard.create`."""
+def new_model(spec: ModelSpec, source: Source) -> SparseModel:
+    """Return a new model whose intercept the first rows of a source have set; those of a stream are not waited for.
+
+    Raises
+    ------
+    DataError
+        A row cannot be used.
+    """
     model = SparseModel(spec)
+    if not isinstance(source, Stream):
+        with closing(source.batches(0)) as batches:
+            first = next(cut(batches, (FIRST_ROWS,)), None)
+        if first is not None:
+            model.begin(first)
+    return model
+
+
+def create_shard(folder: str | Path, model: SparseModel, server: int, servers: int) -> None:
+    """Make the folder of one shard of a new model, which has no rows yet; errors as of `ParameterShard.create`."""
+    spec = model.spec
     matrices = {name: MatrixSpec(each.shape, each.optimizer) for name, each in model.matrices.items()}
     blocks = tuple(spec.blocks())
     shard = ShardSpec(blocks, spec.seed, spec.admission, spec.track_age, matrices, server, servers)

@@ -46,7 +46,7 @@ def test_the_bits_are_those_of_one_machine(seed: int, tmp_path: Path) -> None:
     rows, spec = 700, spec_of(seed)
     shares = Shares(str(write_rows(tmp_path / "rows.ffm", seed, rows)), WORKERS)
     result = train(RunFolder.create(tmp_path / "run", {}), spec, shares, 1, servers=2)
-    assert same_bits(result.model, train_alone(spec, shares.batches(), 1)[0])
+    assert same_bits(result.model, train_alone(spec, shares.batches(), 1, shares.batches()[0])[0])
     assert (result.training.reason, result.training.rows_done, result.model.rows_seen) == ("finished", rows, rows)
     assert sum(window.quality.rows for window in result.training.windows) == rows
     assert result.counts.rows == rows and result.counts.read_bytes > 0
@@ -89,7 +89,7 @@ def test_kills_lose_no_row_and_those_of_servers_change_no_bit(
     assert len(killed) == 2 * len(kinds), "the training was over before the kills"
     assert result.training.rows_done == result.model.rows_seen == 4 * rows
     if kinds == ("servers",):
-        assert same_bits(result.model, train_alone(spec, shares.batches(), 4)[0])
+        assert same_bits(result.model, train_alone(spec, shares.batches(), 4, shares.batches()[0])[0])
 
 
 def kill_some(run: Path, draw: np.random.Generator, killed: list[int], kinds: tuple[str, ...]) -> None:

@@ -96,14 +96,14 @@ def test_a_minibatch_is_scored_before_it_is_learned(spec: ModelSpec, seed: int) 
     assert same_bits(whole, pieces, batch)
 
 
-def test_a_minibatch_steps_by_the_sum_of_its_rows_and_the_intercept_by_the_mean() -> None:
+def test_weights_and_intercept_step_by_the_sum_over_the_rows_of_a_minibatch() -> None:
     spec = ModelSpec("lr", linear=SGD(0.5), dense=SGD(0.5), batch_rows=4, loss="squared_error")
     keys, offsets = np.array([7, 7, 7, 9], np.uint64), np.arange(5)
     labels = np.array([1, 2, 3, 4], np.float32)
     model = SparseModel(spec)
     model.learn(Batch(keys, np.zeros(4, np.uint16), np.ones(4, np.float32), offsets, labels))
     assert model.parameters.pull(np.array([7, 9], np.uint64))[:, 0].tolist() == [3.0, 2.0]
-    assert model.pull_dense()["intercept"].tolist() == [1.25]
+    assert model.pull_dense()["intercept"].tolist() == [5.0]
 
 
 @each_spec

@@ -25,7 +25,7 @@ SPECS = [
     ModelSpec("fm", dim=4, initial_scale=0.1),
     ModelSpec("fm", dim=3, linear=PENALIZED, factors=FTRL(0.1, l1=1e-3), dense=AdaGrad(), loss="squared_error"),
     ModelSpec("fm", dim=32, linear=SGD(0.05), factors=SGD(0.05, 1e-4), intercept=False),
-    ModelSpec("ffm", fields=4),
+    ModelSpec("ffm", fields=4, intercept=False),
     ModelSpec("ffm", fields=5, dim=2, linear=FTRL(), factors=FTRL(0.2), intercept=True, normalise=False),
 ]
 
@@ -58,7 +58,7 @@ def test_gradients_are_the_finite_differences_of_the_textbook_loss(spec: ModelSp
     assert np.allclose(gradients, expected, rtol=1e-5, atol=1e-7)
     assert list(dense) == list(bias)
     if bias:
-        assert dense["intercept"] == pytest.approx(by_bias / batch.rows, rel=1e-5, abs=1e-7)
+        assert dense["intercept"] == pytest.approx(by_bias, rel=1e-5, abs=1e-7)
     assert np.array_equal(part.scores(batch, weights, index, bias), scores)
     loss = total_loss(spec, batch, weights, index, 0.3 if bias else 0.0)
     assert mean_loss(spec.loss, scores, batch.labels) == pytest.approx(loss / batch.rows, rel=1e-9)
@@ -143,7 +143,7 @@ def test_unknown_keys_contribute_nothing(spec: ModelSpec, seed: int) -> None:
 
 def test_an_ffm_divides_by_unknown_features_too(seed: int) -> None:
     batch = rows_for(SPECS[5], seed, 50)
-    model = SparseModel(ModelSpec("ffm", fields=5))
+    model = SparseModel(ModelSpec("ffm", fields=5, intercept=False))
     model.learn(batch)
     lengths = np.diff(batch.offsets)
     at = batch.offsets[1:]

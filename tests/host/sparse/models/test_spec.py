@@ -40,11 +40,17 @@ def test_a_row_has_the_blocks_of_its_kind(kind: str, sizes: list[int]) -> None:
     assert [block.size for block in make(kind).blocks()] == sizes
 
 
-def test_an_ffm_is_libffms_unless_asked_otherwise() -> None:
-    plain, more = make("ffm"), make("ffm", linear=SGD(), intercept=True, dim=9)
-    assert (plain.linear, plain.intercept, plain.factors) == (None, False, AdaGrad(0.2, 1.0, l2=2e-5))
+def test_an_ffm_is_libffms_with_an_intercept() -> None:
+    plain, more = make("ffm"), make("ffm", linear=SGD(), dim=9)
+    assert (plain.linear, plain.intercept, plain.factors) == (None, True, AdaGrad(0.2, 1.0, l2=2e-5))
     assert [block.initial for block in plain.blocks()] == ["uniform"] * 3 and plain.initial_scale == 0.5
     assert [block.size for block in more.blocks()] == [1, 9, 9, 9] and more.initial_scale == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(("kind", "online"), [("lr", SGD(0.01)), ("fm", SGD(0.01)), ("ffm", AdaGrad(0.1))])
+def test_an_intercept_has_another_optimizer_in_minibatches(kind: str, online: SGD | AdaGrad) -> None:
+    assert make(kind).dense == online and make(kind, batch_rows=2).dense == AdaGrad(0.1)
+    assert make(kind, batch_rows=2, dense=SGD(0.2)).dense == SGD(0.2)
 
 
 @pytest.mark.parametrize(

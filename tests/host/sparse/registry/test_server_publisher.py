@@ -13,6 +13,7 @@ from tests.helpers.sparse_registry import SPEC, ChangingModel, snapshot
 from tests.helpers.sparse_servers import StepClient, addresses_of, begin, served
 
 from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.server_publisher import ServerPublisher
 from bitlane.sparse.registry.upkeep import compact
@@ -32,7 +33,7 @@ class Scene:
         self.local = ChangingModel(seed)
         self.rng, self.folders = self.local.rng, [folder / f"shard-{server}" for server in range(SERVERS)]
         for server, each in enumerate(self.folders):
-            create_shard(each, SPEC, server, SERVERS)
+            create_shard(each, SparseModel(SPEC), server, SERVERS)
             begin(each)
         self._stack = stack
         self.start()

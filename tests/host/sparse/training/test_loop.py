@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,20 @@ def test_windows_measure_the_scores_before_each_row_was_learned(seed: int, size:
         assert (window.epoch, window.rows_done) == (epoch, epoch * ROWS + stop)
     assert (result.reason, result.rows_done, model.rows_seen) == ("finished", 2 * ROWS, 2 * ROWS)
     assert source.open == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_piece_alone_is_what_a_model_begins_with(threads: int, seed: int) -> None:
+    """No later piece, and not that of a second epoch."""
+    source, begun = RowsSource(some_rows(seed, ROWS), ordered=True), []
+    model = TinyModel()
+    model.begin = begun.append
+    options = SparseTrainingOptions(epochs=2, window_rows=100, threads=threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of threads
+        Trainer(model, source, options).run()
+    (first,) = begun
+    assert np.array_equal(first.keys, source.rows.slice(0, 100).keys) and first.rows == 100
 
 
 def test_minibatches_are_never_cut(seed: int) -> None:
