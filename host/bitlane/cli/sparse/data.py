@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ class TrainingData:
 def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
     from bitlane.sparse.batches.identity import identify
+    from bitlane.sparse.batches.schema import Schema
 
     if arguments.test and arguments.test_fraction is not None:
         raise DataError("use either --test or --test-fraction, not both")
@@ -84,7 +86,10 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
     if source.schema is not None:
-        settings["schema"] = _schema(source, arguments).as_json()
+        schema = _schema(source, arguments)
+        settings["schema"] = schema.as_json()
+        if isinstance(schema, Schema):
+            print(f"{data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
     elif given := [option for option in COLUMNS if getattr(arguments, option)]:
         raise DataError(f"--{given[0]}: {name} has no columns")
     if not any(file.format in ("csv", "tsv") for file in source.files):
@@ -292,7 +297,8 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)
-    return chosen.with_types(source.types)
+    typed = chosen.with_types(source.types)
+    return typed if arguments.unscaled else source.standardised(typed)
 
 
 def _check_follow(arguments: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ DEFAULTS: dict[str, Any] = {
     "time": None,
     "categorical": [],
     "numeric": [],
+    "unscaled": False,
     **READING,
     "cross": [],
     "fields": None,
@@ -41,6 +42,11 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         help="categorical columns, separated by commas (default: all except floating point)",
     )
     add("--numeric", type=words, metavar="NAMES", help="numeric columns (default: floating-point columns)")
+    add(
+        "--unscaled",
+        action="store_true",
+        help="take numbers as they are (default: standardised by the first rows of the first file)",
+    )
     add(
         "--cross",
         type=words,

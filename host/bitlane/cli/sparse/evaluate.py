@@ -9,7 +9,7 @@ from bitlane.cli.command import Command
 from . import data
 from .models import add_data_arguments, add_model_argument, load_model
 from .progress import row_progress
-from .summary import quality_table
+from .summary import quality_table, warn_if_worse_than_constant
 from .validating import add_allow_learned
 
 
@@ -33,6 +33,7 @@ def _run(arguments: argparse.Namespace) -> None:
         quality = evaluate(model, source, None if bar is None else bar.on_rows, known)
     print(quality_table([(data.data_name(arguments.data), quality)]), "", f"new rows: {told}", known.text(), sep="\n")
     data.warn_of_unknown(known)
+    warn_if_worse_than_constant(quality)
 
 
 COMMAND = Command(

@@ -27,6 +27,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("a sparse model")
+    from bitlane.sparse.batches.schema import Schema, read_schema
+
     model, settings = load_model(arguments)
     table, spec = model.parameters.table, model.spec.to_json()
     largest, zeros, weights = _largest(model, arguments.top)
@@ -40,6 +42,7 @@ def _run(arguments: argparse.Namespace) -> None:
         ("learning", "row after row" if spec["batch_rows"] == 1 else f"minibatches of {spec['batch_rows']} rows"),
         ("rows learned", f"{model.rows_seen:,}"),
         *([("trained on", data.data_name(settings["paths"]))] if "paths" in settings else []),
+        *([("columns", schema.text())] if isinstance(schema := read_schema(settings), Schema) else []),
         ("keys", f"{len(table):,}"),
         (
             "memory of the table",

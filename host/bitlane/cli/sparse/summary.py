@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bitlane.support.text import stacked_columns
+from bitlane.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from bitlane.sparse.engines.engine import RayResult
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from .models import AnyModel
 
 NONE = "-"
+MEASURED = 200  # rows from which on a quality is compared
+WORSE = 1.05  # log loss over that of a constant
 LISTED = 5  # epochs at most
 RATES = ("alpha", "learning_rate")
 USUAL = {"beta": 1.0, "initial_accumulator": 1.0, "decay": 0.0, "l1": 0.0, "l2": 0.0}  # settings of optimizers
@@ -34,6 +37,18 @@ def quality_table(rows: Sequence[tuple[str, Quality]]) -> str:
         ]
         cells.append([name, f"{quality.rows:,}", *shown])
     return stacked_columns(cells)
+
+
+def warn_if_worse_than_constant(quality: Quality | None) -> None:
+    """Warn of a model whose log loss is more than 5 % above that of one prediction for all rows."""
+    constant = None if quality is None else quality.constant_log_loss
+    if quality is None or constant is None or quality.log_loss is None or quality.rows < MEASURED:
+        return
+    if quality.log_loss > WORSE * constant:
+        warn_user(
+            f"the model is worse than one prediction for all rows: log loss {quality.log_loss:.4g} instead of "
+            f"{constant:.4g}; lower the learning rate, do not use --unscaled, or learn more rows"
+        )
 
 
 def optimizer_text(spec: Mapping[str, Any]) -> str:

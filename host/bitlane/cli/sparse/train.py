@@ -23,7 +23,7 @@ from . import data, data_arguments, engine, model_settings, publishing
 from .model_settings import NETWORKS
 from .models import open_model
 from .progress import row_progress
-from .summary import training_summary, workers_text
+from .summary import training_summary, warn_if_worse_than_constant, workers_text
 
 if TYPE_CHECKING:
     from bitlane.sparse.training.bookkeeping import SparseTrainingResult
@@ -143,6 +143,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if run is not None:
             _finish(run, settings, quality)
         print(training_summary(settings, result, model, quality, opened.name, run, workers))
+        warn_if_worse_than_constant(quality or (result.windows[-1].quality if result.windows else None))
         _explain_end(result, run)
 
 

@@ -21,8 +21,10 @@ from bitlane.sparse.batches.hashing import column_key, cross_keys
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
 from bitlane.sparse.batches.times import NANOSECONDS, nanoseconds_of, seconds_of_counts
+from bitlane.support.user_warnings import warn_user
 
 Floats = NDArray[np.float64]
+FAR = 1000.0  # spreads from the centre of a standardised column
 
 
 def default_schema(
@@ -117,13 +119,15 @@ def batch_of_columns(
     width, count = len(schema.field_names), rows.num_rows
     keys, values = np.empty((count, width), np.uint64), np.ones((count, width), np.float32)
     crossed = [cross_keys([cells[name] for name in group]) for group in schema.crosses]
-    first = len(schema.categorical)
+    first, scales = len(schema.categorical), {name: (center, scale) for name, center, scale in schema.scales}
     for field, column_keys in enumerate([cells[name] for name in schema.categorical]):
         keys[:, field] = column_keys
     present = np.ones((count, width), np.bool_) if schema.numeric else None
     for field, name in enumerate(schema.numeric, first):
         numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", location)
         keys[:, field] = column_key(name)
+        if name in scales:
+            numbers = _standardised(numbers, scales[name], name)
         with np.errstate(over="ignore"):
             values[:, field] = np.where(missing, 0, numbers)
         check_finite(values[:, field], None, f"numeric column {name!r}", location)
@@ -138,6 +142,20 @@ def batch_of_columns(
         return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, labels, times)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(present.sum(axis=1, dtype=np.int64))])
     return Batch(keys[present], fields[present], values[present], offsets, labels, times)
+
+
+def _standardised(numbers: Floats, moments: tuple[float, float], name: str) -> Floats:
+    center, scale = moments
+    with np.errstate(over="ignore"):
+        units = (numbers - center) / scale
+    far = np.abs(units) > FAR
+    if far.any():
+        row = int(far.argmax())
+        warn_user(
+            f"numeric column {name!r} has {numbers[row]:g}, {abs(units[row]):.3g} times the spread of its first rows "
+            "away from them: mix the rows and train anew, take its logarithm, or leave it out"
+        )
+    return units
 
 
 def _keys_of(column: pa.Array, name: str, schema: Schema, location: RowLocation) -> NDArray[np.uint64]:

@@ -238,13 +238,26 @@ def _open_npz(file: DataFile) -> Iterator[Any]:
 # --- tables
 def _table_pieces(file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
     size = _piece_rows(options)
-    readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "json": _json_rows}
-    for first, rows in readers.get(file.format, _csv_rows)(file, schema, options, skip):
+    for first, rows in _table_rows(file, schema, options, skip):
         for start in range(0, rows.num_rows, size):
             chunk = rows.slice(start, size)
             if not (skip.rows and skip.passes(chunk.num_rows)):
                 decode = _table_decoder(chunk, schema, options, RowLocation(file.name, first + start))
                 yield Piece(decode, skip.rest(), chunk.num_rows)
+
+
+def _table_rows(
+    file: DataFile, schema: Schema | ListSchema, options: ReadOptions, skip: Skip
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the number of the first row, and rows with the columns of the schema."""
+    readers = {"parquet": _parquet_rows, "arrow": _arrow_rows, "json": _json_rows}
+    return readers.get(file.format, _csv_rows)(file, schema, options, skip)
+
+
+def first_rows(file: DataFile, schema: Schema, options: ReadOptions) -> pa.RecordBatch | None:
+    """Return the first rows of a table, as many as its reader takes at a time: up to 32,768, or 1 MiB of text."""
+    with reading(file.name):
+        return next((rows for _, rows in _table_rows(file, schema, options, Skip(0))), None)
 
 
 def _table_decoder(

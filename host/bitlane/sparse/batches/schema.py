@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +28,8 @@ class Schema:
     categorical : tuple of str
         A cell has the key of `hashing.cell_key` and the value 1. A missing cell has the key of the empty text.
     numeric : tuple of str
-        A cell has the key of its column and the number as value. A missing cell is left out.
+        A cell has the key of its column and the number as value, standardised if `scales` has the column. A missing
+        cell is left out.
     crosses : tuple of tuples of str
         Groups of two columns or more, none of them numeric: one feature with the key of `hashing.cross_keys` and the
         value 1. The columns need not be among `categorical`.
@@ -35,6 +37,8 @@ class Schema:
         Timestamps, dates, or seconds since 1970.
     types : tuple of pairs of str
         Hashed columns and their types, of `cell_texts.TYPES`: how their texts are read. Others are text.
+    scales : tuple of (str, float, float)
+        Numeric columns, their centres and scales: the value of a number x is ``(x - centre) / scale``.
     key_rule : {2, 1}, default=2
         2: equal values have equal keys, whichever type or file has them (`cell_texts`). 1: the rule of models that were
         saved without it: texts as Arrow writes them.
@@ -46,10 +50,15 @@ class Schema:
     crosses: tuple[tuple[str, ...], ...] = ()
     time: str | None = None
     types: tuple[tuple[str, str], ...] = ()
+    scales: tuple[tuple[str, float, float], ...] = ()
     key_rule: int = KEY_RULE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
+        object.__setattr__(self, "scales", tuple((str(name), float(a), float(b)) for name, a, b in self.scales))
+        for name, center, scale in self.scales:
+            if name not in self.numeric or not (math.isfinite(center) and 0 < scale < math.inf):
+                raise DataError(f"scales: {name!r} must be a numeric column, with a finite centre and a scale above 0")
         for name, kind in self.types:
             if kind not in TYPES:
                 raise DataError(f"column {name!r} has the type {kind!r}; {', '.join(TYPES)} are known")
@@ -108,6 +117,19 @@ class Schema:
         """Return the schema with types for all hashed columns: its own, else those of `types`, else text."""
         known = {**types, **dict(self.types)}
         return replace(self, types=tuple((name, known.get(name, "text")) for name in self.hashed))
+
+    def text(self) -> str:
+        """Return the columns and what they are as a line, for people."""
+        parts = [f"label {self.label}"]
+        parts += [f"time {self.time}"] if self.time is not None else []
+        if self.categorical:
+            types = dict(self.types)
+            parts.append("categorical " + ", ".join(f"{name} ({types.get(name, 'text')})" for name in self.categorical))
+        if self.numeric:
+            scales = {name: f" ({center:.3g} +- {scale:.3g})" for name, center, scale in self.scales}
+            parts.append("numeric " + ", ".join(f"{name}{scales.get(name, '')}" for name in self.numeric))
+        parts += ["crosses " + ", ".join(" x ".join(group) for group in self.crosses)] if self.crosses else []
+        return "; ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
         """Return the schema as JSON takes it."""

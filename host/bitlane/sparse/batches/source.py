@@ -154,6 +154,18 @@ class FileSource:
             ignore = tuple(column_of(each, columns.names) for each in ignore)
         return default_schema(columns, name, label=label, time=options.time, labelled=options.labelled, ignore=ignore)
 
+    def standardised(self, schema: Schema) -> Schema:
+        """Return a schema with the centres and scales of its numeric columns, by the first rows of the first table."""
+        from bitlane.sparse.batches.checks import RowLocation
+        from bitlane.sparse.batches.moments import scales_of
+        from bitlane.sparse.batches.pieces import TABLES, first_rows
+
+        table = next(file for file in self.files if file.format in TABLES)
+        rows = first_rows(table, schema, self.options) if schema.numeric else None
+        if rows is None:
+            return schema
+        return replace(schema, scales=scales_of(rows, schema.numeric, RowLocation(table.name)))
+
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -260,7 +260,9 @@ def _chunked(pa: Any, table: Any) -> list[Any]:
 
 
 def _schema_of(X: object) -> Schema:
+    from bitlane.sparse.batches.checks import RowLocation
     from bitlane.sparse.batches.columns import default_schema
+    from bitlane.sparse.batches.moments import scales_of
 
     rows = _arrow(X)
     if rows.num_columns == 0:
@@ -268,7 +270,7 @@ def _schema_of(X: object) -> Schema:
     schema = default_schema(rows.schema, "X", label=_label(rows.schema.names), labelled=False)
     if not isinstance(schema, Schema):
         raise DataError("X has a column of lists, 'keys': pass a Batch instead")
-    return schema
+    return replace(schema, scales=scales_of(rows, schema.numeric, RowLocation("X", first=0)))
 
 
 def _of_table(X: Any, schema: Schema) -> Batch:

@@ -50,6 +50,14 @@ class Quality:
         """Mean prediction over mean label; 1 is perfect. None if the mean label is 0, or without rows."""
         return self.mean_prediction / self.mean_label if self.mean_label and self.mean_prediction is not None else None
 
+    @property
+    def constant_log_loss(self) -> float | None:
+        """Log loss of the mean label as the prediction of every row; None without log loss."""
+        if self.log_loss is None or self.mean_label is None:
+            return None
+        chances = np.array([each for each in (self.mean_label, 1 - self.mean_label) if each > 0])
+        return float(-(chances * np.log(chances)).sum())
+
 
 @dataclass(frozen=True)
 class Window:

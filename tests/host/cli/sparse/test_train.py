@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.helpers.places import ROOT
 from tests.helpers.sparse_training import files_of, without_times
@@ -353,3 +354,20 @@ def test_bad_statistics(pairs: Path, fails: Callable[..., str]) -> None:
     assert "--statistics needs labels 0 and 1" in fails(
         "sparse", "train", str(pairs), "--statistics", "--loss", "squared_error"
     )
+
+
+def test_numbers_of_any_unit_are_learned(here: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=4_000)
+    clicks = rng.random(4_000) < 1 / (1 + np.exp(-2 * numbers))
+    unit, offset = float(10.0 ** rng.integers(2, 9)), float(rng.integers(-3, 4))
+    lines = [f"{int(y)},{unit * (x + offset)!r}" for y, x in zip(clicks, numbers.tolist(), strict=True)]
+    (here / "n.csv").write_text("label,n\n" + "\n".join(lines) + "\n")
+    for kind in ("lr", "fm"):
+        assert main(["sparse", "train", "n.csv", "--model", kind]) == 0
+        printed = capsys.readouterr()
+        assert "n.csv: label label; numeric n (" in printed.err and "worse than one prediction" not in printed.err
+        window = next(line for line in printed.out.splitlines() if line.startswith("epoch 1"))
+        assert float(window.split()[-2]) < 0.62  # log loss; that of a constant is 0.69
+    assert main(["sparse", "train", "n.csv", "--model", "fm", "--unscaled"]) == 0
+    assert "the model is worse than one prediction for all rows: log loss " in capsys.readouterr().err

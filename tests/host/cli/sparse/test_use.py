@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bitlane.cli.main import main
+from bitlane.sparse.batches.schema import schema_from_json
 from bitlane.sparse.batches.source import open_source
 from bitlane.sparse.models.model import SparseModel
 
@@ -75,7 +76,8 @@ def test_predictions_are_those_of_the_model(run: Path, clicks: Path, suffix: str
 
     unlabelled = Path("new.csv")
     unlabelled.write_text("\n".join(line.partition(",")[2] for line in clicks.read_text().splitlines()) + "\n")
-    batch = next(open_source(str(clicks), label="click").batches(0))
+    schema = schema_from_json(json.loads((run / "run.jsonl").read_text().splitlines()[0])["data"]["schema"])
+    batch = next(open_source(str(clicks), schema=schema).batches(0))
     expected = SparseModel.load(run / "model").predict(batch)
     for data in (clicks, unlabelled):
         assert main(["sparse", "predict", str(run), str(data), "--out", f"p.{suffix}"]) == 0

@@ -119,3 +119,13 @@ def test_a_line_of_the_log_is_flat() -> None:
     assert line["calibration"] == 0.5
     assert (line["rows"], line["auc"], line["rows_done"], line["table_rows"]) == (10, 0.75, 20, 3)
     assert all(value is None or isinstance(value, (int, float)) for value in line.values())
+
+
+def test_the_log_loss_of_a_constant(seed: int) -> None:
+    labels = (np.random.default_rng(seed).random(500) < 0.03).astype(np.float32)
+    rate = labels.mean(dtype=np.float64)
+    scores = np.full(500, np.log(rate / (1 - rate)) if rate else -20.0, np.float32)
+    found = measure(scores, labels, "log_loss")
+    assert found.constant_log_loss == pytest.approx(found.log_loss, rel=1e-4, abs=1e-7)
+    assert measure(scores, labels, "squared_error").constant_log_loss is None
+    assert measure(scores[:0], labels[:0], "log_loss").constant_log_loss is None

@@ -1,0 +1,94 @@
+"""Standardised numbers: against numpy on all rows, with outliers, constants and any units."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bitlane.errors import DataError
+from bitlane.sparse.batches.checks import RowLocation
+from bitlane.sparse.batches.schema import Schema, schema_from_json
+from bitlane.sparse.batches.source import open_source
+
+pa = pytest.importorskip("pyarrow")
+
+from bitlane.sparse.batches.columns import batch_of_columns  # noqa: E402
+from bitlane.sparse.batches.moments import scales_of  # noqa: E402
+
+LOCATION = RowLocation("x")
+
+
+def scale_of(numbers: object) -> tuple[float, float]:
+    ((_, center, scale),) = scales_of(pa.record_batch({"n": pa.array(numbers)}), ["n"], LOCATION)
+    return center, scale
+
+
+def test_any_units_have_equal_values(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        numbers = rng.normal(size=int(rng.integers(3, 500)))
+        unit, offset = 10.0 ** rng.integers(-30, 30), float(rng.normal()) * 10.0 ** rng.integers(0, 4)
+        center, scale = scale_of(numbers)
+        moved = scale_of(unit * (numbers + offset))
+        usual = np.clip(numbers, *np.quantile(numbers, (0.01, 0.99)))
+        assert (center, scale) == pytest.approx((usual.mean(), usual.std()), rel=1e-9, abs=1e-12)
+        assert moved == pytest.approx((unit * (center + offset), unit * scale), rel=1e-6)
+
+
+def test_one_outlier_hides_nothing(seed: int) -> None:
+    numbers = np.random.default_rng(seed).normal(5, 2, 1_000)
+    numbers[7] = 1e12
+    center, scale = scale_of(numbers)
+    assert center == pytest.approx(5, abs=0.5) and scale == pytest.approx(2, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted"),
+    [
+        ([4.0] * 5, (4.0, 4.0)),
+        ([0.0] * 5, (0.0, 1.0)),
+        ([None, None], (0.0, 1.0)),
+        ([0.0] * 999 + [1.0], None),
+        ([1e308, -1e308, 0.0], None),
+    ],
+)
+def test_columns_without_a_spread(numbers: list[float | None], wanted: tuple[float, float] | None) -> None:
+    center, scale = scale_of(pa.array(numbers, pa.float64()))
+    assert np.isfinite(center) and 0 < scale < np.inf
+    assert wanted is None or (center, scale) == wanted
+
+
+def test_a_file_is_standardised_by_its_first_rows(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(1e6, 1e3, 300)
+    lines = [f"{rng.integers(2)},{number!r}" for number in numbers.tolist()]
+    (tmp_path / "a.csv").write_text("label,n\n" + "\n".join([*lines, "1,"]) + "\n")
+    source = open_source(tmp_path / "a.csv")
+    assert isinstance(source.schema, Schema)
+    schema = source.standardised(source.schema)
+    (_, center, scale) = schema.scales[0]
+    assert schema_from_json(schema.as_json()) == schema
+    found = np.concatenate([batch.values for batch in open_source(tmp_path / "a.csv", schema=schema).batches(0)])
+    np.testing.assert_allclose(found, (numbers - center) / scale, rtol=1e-5, atol=1e-6)
+    assert abs(found.mean()) < 0.2 and 0.8 < found.std() < 1.3
+    assert schema.text() == f"label label; numeric n ({center:.3g} +- {scale:.3g})"
+
+
+def test_a_number_far_from_the_first_rows_is_told() -> None:
+    schema = Schema(numeric=("n",), scales=(("n", 10.0, 2.0),))
+    rows = pa.record_batch({"label": [0, 1], "n": [11.0, 5_000.0]})
+    with pytest.warns(UserWarning, match=r"numeric column 'n' has 5000, 2\.5e\+03 times the spread of its first rows"):
+        found = batch_of_columns(rows, schema, location=LOCATION)
+    assert found.values.tolist() == [0.5, 2495.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch_of_columns(rows.slice(0, 1), schema, location=LOCATION)
+
+
+@pytest.mark.parametrize("scale", [("n", 0.0, 0.0), ("n", np.nan, 1.0), ("n", 0.0, np.inf), ("c", 0.0, 1.0)])
+def test_scales_that_cannot_be_used(scale: tuple[str, float, float]) -> None:
+    with pytest.raises(DataError, match="must be a numeric column, with a finite centre and a scale above 0"):
+        Schema(categorical=("c",), numeric=("n",), scales=(scale,))
