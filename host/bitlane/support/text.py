@@ -36,6 +36,11 @@ def align_columns(cells: Sequence[Sequence[str]], header: int = 1, left: int = 1
     return "\n".join(lines)
 
 
+def shown_name(name: str) -> str:
+    """Return a name for messages: quoted if it has blanks, which could not be seen at its ends otherwise."""
+    return repr(name) if not name or any(each.isspace() for each in name) else name
+
+
 def fill_lines(*lines: str) -> str:
     """Return lines of prose, each broken at blanks where it is longer than `LINE`."""
     return "\n".join(textwrap.fill(line, LINE, break_on_hyphens=False, break_long_words=False) for line in lines)

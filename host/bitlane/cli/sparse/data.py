@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
-from bitlane.support.text import shown_option
+from bitlane.support.text import shown_name, shown_option
 from bitlane.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -286,7 +286,9 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
     for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
         if name not in (*columns, *arguments.ignore):  # crosses may have columns that are no feature alone
-            raise DataError(f"{source.files[0].name} has no column {name!r}; there are {', '.join(columns)}")
+            raise DataError(
+                f"{source.files[0].name} has no column {name!r}; there are {', '.join(map(shown_name, columns))}"
+            )
     away = {time, *moved}
     chosen = Schema(
         label=schema.label,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bitlane.cli.command import Command
 from bitlane.cli.output import check_file
-from bitlane.errors import DataError
+from bitlane.errors import BitlaneError, DataError
 from bitlane.support.atomic import atomic_write
 
 from . import data
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> None:
     with ExitStack() as stack:
         stack.enter_context(NOTICE.watch())
         unfinished = stack.enter_context(atomic_write(arguments.out))
-        write = stack.enter_context(_Writer(unfinished, arguments.out.suffix))
+        write = stack.enter_context(_Writer(unfinished, arguments.out))
         bar = stack.enter_context(row_progress("predicting", None))
         for batch in stack.enter_context(closing(source.batches(0))):
             write(model.predict(batch))
@@ -69,23 +69,38 @@ COMMAND = Command(
 
 
 class _Writer:
-    """Appends predictions to a CSV or Parquet file; a context manager."""
+    """Appends predictions to a CSV or Parquet file; a context manager. Errors have the name `shown`."""
 
-    def __init__(self, path: Path, suffix: str):
-        self._path, self._suffix = path, suffix
+    def __init__(self, path: Path, shown: Path):
+        self._path, self._shown = path, shown
 
     def __enter__(self) -> Callable[[Any], None]:
         import pyarrow as pa
         from pyarrow import csv, parquet
 
         schema = pa.schema([(COLUMN, pa.float32())])
-        if self._suffix == ".csv":
-            self._file: Any = csv.CSVWriter(
-                str(self._path), schema, write_options=csv.WriteOptions(quoting_header="none")
-            )
-        else:
-            self._file = parquet.ParquetWriter(str(self._path), schema)
-        return lambda predictions: self._file.write_table(pa.table({COLUMN: predictions}, schema=schema))
+        with self._errors():
+            if self._shown.suffix == ".csv":
+                options = csv.WriteOptions(quoting_header="none")
+                self._file: Any = csv.CSVWriter(str(self._path), schema, write_options=options)
+            else:
+                self._file = parquet.ParquetWriter(str(self._path), schema)
+
+        def write(predictions: Any) -> None:
+            with self._errors():
+                self._file.write_table(pa.table({COLUMN: predictions}, schema=schema))
+
+        return write
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with self._errors():
+            self._file.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        from bitlane.sparse.servers.failures import reason_of
+
+        try:
+            yield
+        except OSError as error:
+            raise BitlaneError(f"{self._shown} cannot be written: {reason_of(error)}") from error

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.support.text import shown_name
 
 TASKS = ("classification", "regression")
 LARGEST_FIELD = 2**16 - 1
@@ -115,7 +116,7 @@ def near_names(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, names, n=3, cutoff=0.6)
     if near:
         return f"; did you mean {' or '.join(repr(each) for each in near)}?"
-    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    shown = ", ".join(map(shown_name, names[:20])) + (", ..." if len(names) > 20 else "")
     return f"; there are {shown}" if names else "; there are no columns"
 
 

@@ -53,6 +53,8 @@ def read_secret(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise BitlaneError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text, at byte {error.start}: save it as UTF-8") from error
     if not text:
         raise DataError(f"{path} is empty")
     return text

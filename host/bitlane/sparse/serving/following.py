@@ -69,12 +69,16 @@ class FollowState:
         The version that is being loaded.
     problem : str or None
         Why the version of the label does not answer, or why it is not known.
+    problem_kind : {"label", "version", "note"} or None
+        What the problem is of: the label cannot be read, its version cannot be loaded, or the registry cannot note
+        this service.
     """
 
     label: str
     target: int | None = None
     loading: int | None = None
     problem: str | None = None
+    problem_kind: str | None = None
 
 
 class Follower:
@@ -139,7 +143,8 @@ class Follower:
         try:
             target = self._source.resolve(self.state.label)
         except Exception as error:
-            self.state = replace(self.state, problem=f"label {self.state.label!r} cannot be read: {_line(error)}")
+            problem = f"label {self.state.label!r} cannot be read: {_line(error)}"
+            self.state = replace(self.state, problem=problem, problem_kind="label")
             return
         if target != self.state.target:
             self._pause, self._next_try = FIRST_PAUSE, 0.0
@@ -148,7 +153,7 @@ class Follower:
             if time.monotonic() >= self._next_try:
                 self._try(target)
         else:
-            self.state = replace(self.state, problem=None)
+            self.state = replace(self.state, problem=None, problem_kind=None)
         if time.monotonic() - self._noted >= NOTE_SECONDS:
             self._note()
 
@@ -180,7 +185,8 @@ class Follower:
             self._note()
         except Exception as error:
             self._next_try, self._pause = time.monotonic() + self._pause, min(2 * self._pause, LONGEST_PAUSE)
-            self.state = replace(self.state, problem=f"version {target} cannot be loaded: {_line(error)}")
+            problem = f"version {target} cannot be loaded: {_line(error)}"
+            self.state = replace(self.state, problem=problem, problem_kind="version")
         finally:
             self.state = replace(self.state, loading=None)
 
@@ -201,7 +207,7 @@ class Follower:
             return
         self._served.swap(version)
         self._loaded = {each.number: each for each in (*before, version)}
-        self.state = replace(self.state, target=target, loading=None, problem=None)
+        self.state = replace(self.state, target=target, loading=None, problem=None, problem_kind=None)
 
     def _note(self) -> None:
         """Tell the registry which version answers."""
@@ -210,7 +216,8 @@ class Follower:
             self._noted = time.monotonic()
         except Exception as error:
             if self.state.problem is None:
-                self.state = replace(self.state, problem=f"the registry cannot note this service: {_line(error)}")
+                problem = f"the registry cannot note this service: {_line(error)}"
+                self.state = replace(self.state, problem=problem, problem_kind="note")
 
 
 def _seconds(created: str) -> float:

@@ -26,7 +26,7 @@ class ServingMetrics:
     | `seconds` | lane | histogram of the time in the service |
     | `waiting` | | requests that run or wait |
     | `version`, `version_age_seconds`, `version_served_seconds` | | of the version that answers |
-    | `following` | label, problem | 1; 0 while the last good version answers because of a problem |
+    | `following` | label, problem | 1; 0 while an older version answers, by a problem of: label, version, note |
     | `recorded_total` | | requests in the record |
 
     Parameters
@@ -111,7 +111,7 @@ class ServingMetrics:
         following = gauge(
             _PREFIX + "following", "1: the version of the label answers; 0: an older one", labels=["label", "problem"]
         )
-        following.add_metric([state.label, state.problem or ""], 0 if state.problem else 1)
+        following.add_metric([state.label, state.problem_kind or ""], 0 if state.problem else 1)
         yield following
         if served.recorder is not None:
             recorded = self._core.CounterMetricFamily(_PREFIX + "recorded", "Requests in the record")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import random
 import threading
@@ -53,7 +54,7 @@ class Recorder:
     Parameters
     ----------
     path : Path
-        A new file.
+        A new file, which only its user may read.
     share : float, default=0.01
         Of the requests, above 0 and up to 1.
     max_bytes : int, default=1 GiB
@@ -81,7 +82,8 @@ class Recorder:
         if not 0 < share <= 1:
             raise DataError(f"share of recorded requests must be above 0 and at most 1; got {share:g}")
         try:
-            self._file = path.open("xb")
+            # Requests tell of people: only the user of this service reads them.
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
         except FileExistsError:
             raise DataError(f"{path} exists: use a new name for the record of requests") from None
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import subprocess
@@ -167,3 +168,34 @@ def test_the_commands_import_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("writer", ["csv.CSVWriter", "parquet.ParquetWriter"])
+@pytest.mark.parametrize("place", ["write_table", "close"])
+def test_a_full_disk_is_named_with_the_file(
+    run: Path,
+    clicks: Path,
+    writer: str,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file")
+
+    suffix = writer.partition(".")[0]
+    capsys.readouterr()
+    kind = type("Writer", (), {"__init__": lambda *_, **__: None, "write_table": print, "close": print, place: fail})
+    monkeypatch.setattr(f"pyarrow.{writer}", kind)
+    assert main(["sparse", "predict", str(run), str(clicks), "--out", f"p.{suffix}"]) != 0
+    message = f"p.{suffix} cannot be written: No space left on device: make room on this disk, then try again"
+    assert capsys.readouterr().err == f"bitlane: error: {message}\n"
+    assert not list(Path().glob("*p.*"))
+
+
+def test_a_header_with_blanks_is_quoted(clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clicks.write_text(clicks.read_text().replace("click,user,item,price", " wanted,user ,item,price", 1))
+    assert main(["sparse", "train", str(clicks), "--target", "y"]) != 0
+    assert capsys.readouterr().err.endswith("there are ' wanted', 'user ', item, price\n")
+    assert main(["sparse", "train", str(clicks), "--target", " wanted", "--categorical", "user"]) != 0
+    assert capsys.readouterr().err.endswith("has no column 'user'; there are 'user ', item, price\n")

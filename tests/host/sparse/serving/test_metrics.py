@@ -15,7 +15,7 @@ from bitlane.sparse.serving.served_model import ServedModel, ServedVersion
 
 def test_all_metrics_are_read_by_prometheus() -> None:
     served = ServedModel("ctr")
-    state = FollowState("production", 8, None, 'version 8: "damaged"\\')
+    state = FollowState("production", 8, None, "version 8: /a/path is damaged", "version")
     metrics = ServingMetrics(served, lambda: state)
     served.counts.add("http", 5, 0.004)
     served.counts.add("http", 5, 7.0)
@@ -37,7 +37,7 @@ def test_all_metrics_are_read_by_prometheus() -> None:
     assert found["bitlane_serving_known_features_total", (("column", "user"),)] == 1
     assert found["bitlane_serving_version", ()] == 7
     assert found["bitlane_serving_version_age_seconds", ()] == pytest.approx(100, abs=10)
-    assert found["bitlane_serving_following", (("label", "production"), ("problem", state.problem))] == 0
+    assert found["bitlane_serving_following", (("label", "production"), ("problem", "version"))] == 0
 
 
 def values_of(metrics: ServingMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -31,6 +32,15 @@ def test_the_share_of_the_requests_is_recorded(tmp_path: Path, batch, monkeypatc
             recorder.add(batch, ones(batch), 3)
     assert abs(recorder.recorded - 500) < 100 and recorder.left_out == 0  # five standard deviations
     assert len(list(read_record(path))) == recorder.recorded
+
+
+def test_only_its_user_reads_a_record(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Recorder(tmp_path / "r.arrows") as recorder:
+            assert recorder.path.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_a_record_that_was_cut_off_is_read_up_to_there(tmp_path: Path, batch) -> None:
