@@ -49,6 +49,7 @@ class Newcomers:
         self._seconds = seconds
         self._admitted: dict[Address, float] = {}  # when
         self._since: dict[Address, float] = {}
+        self._sockets: dict[int, Address | None] = {}  # of the last look, by inode; None: of something else
         self._stop = threading.Event()
 
     def watch(self, port: int) -> None:
@@ -76,7 +77,7 @@ class Newcomers:
     def look(self, port: int) -> None:
         """Look once, and end the connections that must not stay."""
         began = time.monotonic()
-        found = dict(_connections(port))
+        found = self._connections(port)
         for peer, admitted in list(self._admitted.items()):
             if peer not in found and admitted < began:  # a later one may have come during the look
                 del self._admitted[peer]
@@ -87,15 +88,28 @@ class Newcomers:
             if number < excess or began - self._since[peer] > self._seconds:
                 _end(found[peer], peer)
 
+    def _connections(self, port: int) -> dict[Address, int]:
+        """Return the descriptors of connections to a port, by address of the client. Each socket is asked once."""
+        sockets, found = dict[int, "Address | None"](), dict[Address, int]()
+        for descriptor in _descriptors():
+            with contextlib.suppress(OSError):  # it was closed meanwhile
+                entry = os.fstat(descriptor)
+                if stat.S_ISSOCK(entry.st_mode):
+                    known = entry.st_ino in self._sockets
+                    peer = self._sockets[entry.st_ino] if known else _client_of(descriptor, port)
+                    sockets[entry.st_ino] = peer
+                    if peer is not None:
+                        found[peer] = descriptor
+        self._sockets = sockets
+        return found
 
-def _connections(port: int) -> Iterator[tuple[Address, int]]:
-    """Yield address of the client and descriptor of each connection to a port of this process."""
-    for descriptor in _descriptors():
-        with contextlib.suppress(OSError):  # it is no socket, not connected, or was closed meanwhile
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                with _borrowed(descriptor) as connection:
-                    if _is_internet(connection) and connection.getsockname()[1] == port:
-                        yield _peer_of(connection), descriptor
+
+def _client_of(descriptor: int, port: int) -> Address | None:
+    """Return the address of the client, if this is a connection to a port of this process."""
+    with contextlib.suppress(OSError), _borrowed(descriptor) as connection:  # OSError: not connected, or closed
+        if _is_internet(connection) and connection.getsockname()[1] == port:
+            return _peer_of(connection)
+    return None
 
 
 def _descriptors() -> Iterable[int]:
