@@ -59,7 +59,7 @@ def find_damage(registry: ModelRegistry, *, read_rows: bool = True) -> list[Dama
         return found + folders
     versions = list(_versions(registry, read_rows))
     unusable = {each.version: each for each in versions if each.version is not None}
-    return [*found, *versions, *_moves(registry, unusable), *_validations(registry)]
+    return [*found, *versions, *_moves(registry, unusable), *_locks(registry), *_validations(registry)]
 
 
 def _versions(registry: ModelRegistry, read_rows: bool) -> Iterator[Damage]:
@@ -112,6 +112,13 @@ def _moves(registry: ModelRegistry, unusable: dict[int, Damage]) -> Iterator[Dam
                 yield Damage(place, f"{registry.store.name_of(place)} names version {version}, which is missing")
             else:
                 is_last = False
+
+
+def _locks(registry: ModelRegistry) -> Iterator[Damage]:
+    """Yield what has the name of a reader's lock and cannot be locked. Damaged notes need no care."""
+    for name in registry.store.names("readers"):
+        if name.endswith(".lock"):
+            yield from _damage(f"readers/{name}", registry.store.is_held, f"readers/{name}")
 
 
 def _validations(registry: ModelRegistry) -> Iterator[Damage]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.helpers.sparse_registry import ChangingModel
 
-from bitlane.errors import BitlaneError
+from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.registry import records
 from bitlane.sparse.registry.checks import Bounds
 from bitlane.sparse.registry.damage import find_damage
@@ -137,6 +137,21 @@ def test_what_a_newer_bitlane_has_written_stays(tmp_path: Path, seed: int) -> No
     path.write_bytes(ours.replace(b'"format": 1', b'"format": 9'))
     assert [each.version for each in mend(registry).damage if each.version] == [3, 4, 5]
     assert registry.labels() == {"production": 2}
+
+
+def test_a_folder_in_the_place_of_a_lock_is_set_aside(tmp_path: Path, seed: int) -> None:
+    """Until then `collect` refuses: it cannot tell whether the reader lives."""
+    registry = new_registry(tmp_path / "model", ChangingModel(seed, 30))
+    path = tmp_path / "model/readers/host.lock"
+    path.unlink()
+    path.mkdir()
+    for call in (registry.readers, lambda: collect(registry, 1)):
+        with pytest.raises(DataError, match=r"readers/host\.lock is damaged: it is not a file"):
+            call()
+    assert [each.place for each in mend(registry).damage] == ["readers/host.lock"]
+    assert registry.readers() == {} and registry.store.names("readers") == ["host.json"]
+    collect(registry, 1)
+    assert registry.store.names("readers") == []
 
 
 def test_no_number_is_used_again(tmp_path: Path, seed: int) -> None:
