@@ -84,7 +84,7 @@ def textbook_predictions(model: SmallModel, batch: Batch) -> list[float]:
         if spec.kind == "ffm":
             score = ffm_score(rows, fields, x, spec.size, normalise=False)
             norm = sum(float(batch.values[j]) ** 2 for j in part)
-            score = score / norm if spec.normalise and norm else score
+            score = model.intercept + (score / norm if spec.normalise and norm else score)
         else:
             score = {"lr": lr_score, "fm": fm_score}[spec.kind](model.intercept, rows, fields, x)
         found.append(1 / (1 + math.exp(-score)) if spec.loss == "log_loss" else score)

@@ -59,8 +59,10 @@ def test_networks_find_combinations(kind: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_two_halves_are_one_pass_and_pickles_go_on(kind: Any, seed: int) -> None:
+    """Without an intercept, which the first call sets by its rows."""
     X, y = products(seed)
     settings = {"random_state": 1, "fields": np.repeat([0, 1], 4), "batch_rows": 50, "hidden": (8,)}
+    settings["fit_intercept"] = False
     whole = kind(**settings).partial_fit(X, y, classes=[0, 1])
     half = kind(**settings).partial_fit(X[:500], y[:500], classes=[0, 1])
     again = pickle.loads(pickle.dumps(half)).partial_fit(X[500:], y[500:])

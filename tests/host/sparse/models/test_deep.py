@@ -8,6 +8,7 @@ import torch
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.base_rate import base_score
 from bitlane.sparse.models.deep import Network
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
@@ -243,6 +244,18 @@ def test_networks_learn_an_interaction_that_linear_weights_cannot(kind, seed):
         model.learn(part)
     assert accuracy(linear, test) < 0.7
     assert accuracy(model, test) > 0.95
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_rows_are_scored_with_their_mean_label(kind, loss, seed):
+    batch, _ = random_batch(np.random.default_rng(seed), rows=200, loss=loss)
+    model = SparseModel(make_spec(kind, loss=loss, seed=seed % 1000))
+    first = model.pull_dense()
+    model.begin(batch)
+    assert [name for name, each in model.pull_dense().items() if not np.array_equal(each, first[name])] == ["4.bias"]
+    model.parameters.pull(np.unique(batch.keys), create=True)
+    assert float(np.mean(model.scores(batch))) == pytest.approx(base_score(loss, batch.labels), abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
