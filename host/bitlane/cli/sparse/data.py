@@ -30,6 +30,7 @@ LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
 SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
 LAYOUT = {"sep": None, "header": True}  # of CSV files: arguments, and what they are where they are not given
+READING = ("positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments that settings keep as they are
 COLUMNS = ("target", "time", "categorical", "numeric", "ignore", "cross")  # arguments that name columns
 TIME = "time"  # a column of this name is the time, and no feature
 Settings = Mapping[str, Any]
@@ -73,6 +74,8 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         raise DataError("use either --test or --test-fraction, not both")
     if arguments.follow:
         _check_follow(arguments)
+    if arguments.positive is not None and task != "classification":
+        raise DataError(f"--positive {arguments.positive}: {arguments.loss} has no classes; omit it")
     settings: dict[str, Any] = {
         "paths": [_absolute(path) for path in arguments.data],
         "test": [_absolute(path) for path in arguments.test],
@@ -80,7 +83,7 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         "label": arguments.target,
         "task": task,
         "fields": arguments.fields,
-        **{name: getattr(arguments, name) for name in (*LAYOUT, "test_fraction", "shuffle_rows", "seed", "follow")},
+        **{name: getattr(arguments, name) for name in (*LAYOUT, *READING)},
     }
     source = open_files(settings, settings["paths"], ignore=tuple(arguments.ignore))
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
@@ -223,8 +226,9 @@ def read_options(settings: Settings) -> ReadOptions:
         schema=schema,
         label=settings["label"] if schema is None else None,
         task=settings["task"],
+        positive=settings.get("positive"),
         max_fields=settings["fields"],
-        separator=settings.get("sep"),  # run folders before 0.1.0 have neither
+        separator=settings.get("sep"),  # run folders before 0.1.0 have none of these
         header=settings.get("header", True),
         batch_rows=PIECE_ROWS,
     )

@@ -11,6 +11,7 @@ from bitlane.cli.reading import READING, add_reading_arguments
 
 DEFAULTS: dict[str, Any] = {
     "target": None,
+    "positive": None,
     "time": None,
     "categorical": [],
     "numeric": [],
@@ -34,6 +35,11 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         "--target", metavar="COLUMN", help="label column; without a header its number, -1 for the last (default: label)"
     )
     add_old_spelling(group, "--label", "--target")
+    add(
+        "--positive",
+        metavar="VALUE",
+        help="label that is 1; all others are 0 (default: 1, and true, t, yes and y in any case)",
+    )
     add("--time", metavar="NAME", help="timestamp column, not a feature (default: time, if there is one)")
     add(
         "--categorical",

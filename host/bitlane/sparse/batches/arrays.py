@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, check_finite, check_labels
+from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, check_finite
+from bitlane.sparse.batches.labels import labels_of_numbers
 
 SPLITS = ("train", "test")
 
@@ -22,6 +23,7 @@ def batch_of_arrays(
     *,
     split: str = "train",
     task: str = "classification",
+    positive: str | None = None,
     max_fields: int | None = None,
     location: RowLocation,
 ) -> Batch:
@@ -36,7 +38,9 @@ def batch_of_arrays(
     split : {"train", "test"}, default="train"
         Of the dense arrays.
     task : {"classification", "regression"}, default="classification"
-        Which labels are valid: see `check_labels`.
+        Which labels are valid: see `checks.check_labels`.
+    positive : str, optional
+        The label that is 1: see `labels.labels_of_values`.
     max_fields : int, optional
         Fields must be below it.
     location : RowLocation
@@ -53,8 +57,8 @@ def batch_of_arrays(
     if "keys" in arrays:
         if split != "train":
             raise DataError(f"{location.file}: a sparse file has no split {split!r}; split it by rows")
-        return _sparse(arrays, task, max_fields, location)
-    return _dense(arrays, split, task, location)
+        return _sparse(arrays, (task, positive), max_fields, location)
+    return _dense(arrays, split, (task, positive), location)
 
 
 def rows_of_arrays(arrays: Mapping[str, Any], split: str) -> int | None:
@@ -72,7 +76,9 @@ def dataset_path(name: str) -> Path | None:
     return path if path.is_file() else None
 
 
-def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, location: RowLocation) -> Batch:
+def _sparse(
+    arrays: Mapping[str, Any], classes: tuple[str, str | None], max_fields: int | None, location: RowLocation
+) -> Batch:
     for name in ("offsets", "labels"):
         if name not in arrays:
             raise DataError(f"{location.file}: array {name!r} is missing beside 'keys'")
@@ -88,7 +94,7 @@ def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, locati
         wrong = fields.min() if fields.min() < 0 else fields.max()
         raise DataError(f"{location.file}: field {wrong} is not from 0 to {end - 1}: set the number of fields")
     check_finite(values, None, "values", location)
-    labels = check_labels(np.asarray(arrays["labels"], np.float64), task, location)
+    labels = labels_of_numbers(np.asarray(arrays["labels"]), *classes, location)
     times = np.asarray(arrays["times"]).astype(np.int64) if "times" in arrays else None
     try:
         return Batch(
@@ -98,7 +104,7 @@ def _sparse(arrays: Mapping[str, Any], task: str, max_fields: int | None, locati
         raise DataError(f"{location.file}: {error}") from error
 
 
-def _dense(arrays: Mapping[str, Any], split: str, task: str, location: RowLocation) -> Batch:
+def _dense(arrays: Mapping[str, Any], split: str, classes: tuple[str, str | None], location: RowLocation) -> Batch:
     both: list[NDArray[Any]] = []
     for name in (f"X_{split}", f"y_{split}"):
         if name not in arrays:
@@ -114,5 +120,5 @@ def _dense(arrays: Mapping[str, Any], split: str, task: str, location: RowLocati
     check_finite(values, rows, "a value", location)
     offsets = np.searchsorted(rows, np.arange(len(features) + 1)).astype(np.int64)
     fields = np.zeros(len(values), np.uint16)
-    targets = check_labels(labels.astype(np.float64), task, location)
+    targets = labels_of_numbers(labels, *classes, location)
     return Batch(columns.astype(np.uint64), fields, values, offsets, targets)

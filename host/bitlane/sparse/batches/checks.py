@@ -84,7 +84,10 @@ def check_labels(labels: NDArray[np.floating], task: str, location: RowLocation)
 
 def class_message(label: str) -> str:
     """Return why a label is no class."""
-    return f"label {label} is neither 0 nor 1 (nor -1 for 0); other numbers need squared_error"
+    return (
+        f"label {label} is neither 0 nor 1 (nor -1, true, false, yes or no): say which label is 1 by --positive "
+        "(all others are 0), or use --loss squared_error"
+    )
 
 
 def check_finite(

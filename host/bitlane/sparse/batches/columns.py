@@ -18,6 +18,7 @@ from bitlane.sparse.batches.cell_keys import keys_of, type_of
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
 from bitlane.sparse.batches.first_cell_keys import first_keys_of
 from bitlane.sparse.batches.hashing import column_key, cross_keys
+from bitlane.sparse.batches.labels import labels_of_values
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
 from bitlane.sparse.batches.times import NANOSECONDS, nanoseconds_of, seconds_of_counts
@@ -89,7 +90,13 @@ def types_of(columns: pa.Schema) -> dict[str, str]:
 
 
 def batch_of_columns(
-    rows: pa.RecordBatch, schema: Schema, *, task: str = "classification", location: RowLocation, labelled: bool = True
+    rows: pa.RecordBatch,
+    schema: Schema,
+    *,
+    task: str = "classification",
+    positive: str | None = None,
+    location: RowLocation,
+    labelled: bool = True,
 ) -> Batch:
     """Return a record batch as a batch.
 
@@ -100,6 +107,8 @@ def batch_of_columns(
     schema : Schema
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `check_labels`.
+    positive : str, optional
+        The label that is 1: see `labels.labels_of_values`.
     location : RowLocation
         Of the first row.
     labelled : bool, default=True
@@ -136,7 +145,7 @@ def batch_of_columns(
     for field, column_keys in enumerate(crossed, first + len(schema.numeric)):
         keys[:, field] = column_keys
     fields = np.broadcast_to(np.arange(width, dtype=np.uint16), keys.shape)
-    labels, times = labels_of(rows, schema, task, location), times_of(rows, schema, location)
+    labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
     if present is None or present.all():
         offsets = np.arange(count + 1, dtype=np.int64) * width
         return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, labels, times)
@@ -203,14 +212,25 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
 
 
 def labels_of(
-    rows: pa.RecordBatch, schema: Schema | ListSchema, task: str, location: RowLocation
+    rows: pa.RecordBatch, schema: Schema | ListSchema, task: str, positive: str | None, location: RowLocation
 ) -> NDArray[np.float32]:
     """Return the labels of a record batch: float32 [rows]; nan where it has no such column."""
     if schema.label not in rows.schema.names:
         return np.full(rows.num_rows, np.nan, np.float32)
-    numbers, missing = numbers_of(rows.column(schema.label), f"label column {schema.label!r}", location)
+    column, what = rows.column(schema.label), f"label column {schema.label!r}"
+    if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
+        raise DataError(f"{location.file}: {what} is {column.type}: it has more than one value in a row")
+    missing = missing_of(column)
+    if missing is not None:
+        raise location.error(int(np.argmax(missing)), f"{what} is empty")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if task == "classification" and (positive is not None or is_text(column.type)):
+        coded = pc.dictionary_encode(column)
+        return labels_of_values(coded.dictionary.to_pylist(), np.asarray(coded.indices), positive, what, location)
+    numbers, missing = numbers_of(column, what, location)
     if missing.any():
-        raise location.error(int(np.argmax(missing)), f"label column {schema.label!r} is empty")
+        raise location.error(int(np.argmax(missing)), f"{what} is empty")
     return check_labels(numbers, task, location)
 
 

@@ -224,7 +224,7 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
         cells = [row.get(column) for row in rows]
         try:
             if isinstance(schema, Schema):
-                texts = [_text(cell, column in schema.hashed) for cell in cells]
+                texts = [_text(cell, column in (*schema.hashed, schema.label)) for cell in cells]
                 arrays[column] = pa.array(texts, pa.string())
             else:
                 arrays[column] = pa.array(cells, pa.list_(pa.uint64()) if column == schema.keys else None)
@@ -233,11 +233,11 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _text(cell: object, hashed: bool) -> str | None:
-    """Return a cell as the text that is hashed, or read as a number."""
+def _text(cell: object, words: bool) -> str | None:
+    """Return a cell as the text that is hashed, or read as a number; `words`: a truth value is a word."""
     if cell is None or isinstance(cell, str):
         return cell
-    if isinstance(cell, bool) and hashed:
+    if isinstance(cell, bool) and words:
         return str(cell).lower()
     if isinstance(cell, (bool, int)):
         return str(int(cell))

@@ -21,6 +21,7 @@ def batch_of_lists(
     schema: ListSchema,
     *,
     task: str = "classification",
+    positive: str | None = None,
     max_fields: int | None = None,
     location: RowLocation,
     labelled: bool = True,
@@ -34,6 +35,8 @@ def batch_of_lists(
     schema : ListSchema
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `check_labels`.
+    positive : str, optional
+        The label that is 1: see `labels.labels_of_values`.
     max_fields : int, optional
         Fields must be below it.
     location : RowLocation
@@ -73,7 +76,7 @@ def batch_of_lists(
             values = np.asarray(given).astype(np.float32)
         if not np.isfinite(values).all():
             check_finite(values, _rows_of(offsets), f"values {schema.values!r}", location)
-    labels, times = labels_of(rows, schema, task, location), times_of(rows, schema, location)
+    labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
     return Batch(numbers.astype(np.uint64), fields, values, offsets, labels, times)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arrays import SPLITS
 from bitlane.sparse.batches.checks import LARGEST_FIELD, check_task
+from bitlane.sparse.batches.labels import check_positive
 from bitlane.sparse.batches.schema import ListSchema, Schema
 
 
@@ -24,6 +25,8 @@ class ReadOptions:
         The columns of CSV, Parquet and Arrow files.
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `checks.check_labels`.
+    positive : str, optional
+        The label that is 1, all others being 0: see `labels.labels_of_values`.
     labelled : bool, default=True
         False: CSV, Parquet and Arrow files may lack the label column; labels are then nan.
     max_fields : int, optional
@@ -61,6 +64,7 @@ class ReadOptions:
     time: str | None = None
     schema: Schema | ListSchema | None = None
     task: str = "classification"
+    positive: str | None = None
     labelled: bool = True
     max_fields: int | None = None
     batch_rows: int = 8192
@@ -79,6 +83,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_task(self.task)
+        object.__setattr__(self, "positive", check_positive(self.positive, self.task))
         least = {"batch_rows": 1, "shuffle_rows": 0, "seed": 0, "threads": 1, "block_bytes": 1}
         for name, smallest in least.items():
             given = getattr(self, name)

@@ -175,7 +175,14 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
 
 def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int) -> Callable[[], Batch]:
     location = RowLocation(file.name, line, "line")
-    return lambda: parse_lines(block, file.format, task=options.task, max_fields=options.max_fields, location=location)
+    return lambda: parse_lines(
+        block,
+        file.format,
+        task=options.task,
+        positive=options.positive,
+        max_fields=options.max_fields,
+        location=location,
+    )
 
 
 def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
@@ -204,10 +211,14 @@ def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:
 # --- npz
 def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, cache: dict[str, Batch]) -> Iterator[Piece]:
     if file.path not in cache:
-        location, task, most = RowLocation(file.name), options.task, options.max_fields
         with _open_npz(file) as arrays:
             cache[file.path] = batch_of_arrays(
-                arrays, split=options.split, task=task, max_fields=most, location=location
+                arrays,
+                split=options.split,
+                task=options.task,
+                positive=options.positive,
+                max_fields=options.max_fields,
+                location=RowLocation(file.name),
             )
     batch = cache[file.path]
     size = _piece_rows(options)
@@ -270,11 +281,10 @@ def batch_of_rows(
     rows: pa.RecordBatch, schema: Schema | ListSchema, options: ReadOptions, location: RowLocation
 ) -> Batch:
     """Return a record batch as a batch, whichever its schema."""
-    task, labelled = options.task, options.labelled
+    labels: dict[str, Any] = {"task": options.task, "positive": options.positive, "labelled": options.labelled}
     if isinstance(schema, ListSchema):
-        most = options.max_fields
-        return batch_of_lists(rows, schema, task=task, max_fields=most, location=location, labelled=labelled)
-    return batch_of_columns(rows, schema, task=task, location=location, labelled=labelled)
+        return batch_of_lists(rows, schema, max_fields=options.max_fields, location=location, **labels)
+    return batch_of_columns(rows, schema, location=location, **labels)
 
 
 def _parquet_rows(

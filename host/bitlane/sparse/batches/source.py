@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arranging import arranged, file_order, split_start
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.labels import warn_if_absent
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
@@ -197,6 +198,8 @@ class FileSource:
                 self.wait_seconds += perf_counter() - begin
                 if batch is None:
                     break
+                if epoch == start == count == 0:
+                    warn_if_absent(batch.labels, options.positive, self.files[0].name)
                 count += batch.rows
                 self.rows += batch.rows
                 yield batch

@@ -8,6 +8,7 @@ import numpy as np
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, class_message
+from bitlane.sparse.batches.labels import labels_of_text
 from bitlane.sparse.batches.scanning import (
     BAD_FIELD,
     BAD_KEY,
@@ -27,7 +28,13 @@ _SHORTEST = {"libsvm": 4, "libffm": 6}  # bytes of a feature and the byte behind
 
 
 def parse_lines(
-    block: bytes, layout: str, *, task: str = "classification", max_fields: int | None = None, location: RowLocation
+    block: bytes,
+    layout: str,
+    *,
+    task: str = "classification",
+    positive: str | None = None,
+    max_fields: int | None = None,
+    location: RowLocation,
 ) -> Batch:
     r"""Return the rows of complete lines.
 
@@ -43,6 +50,8 @@ def parse_lines(
         The field of libsvm is 0.
     task : {"classification", "regression"}, default="classification"
         Which labels are valid: see `check_labels`.
+    positive : str, optional
+        The label that is 1, a number; all others are 0.
     max_fields : int, optional
         Fields must be below it.
     location : RowLocation
@@ -65,12 +74,13 @@ def parse_lines(
     lines = block.count(b"\n")
     offsets, labels = np.zeros(lines + 1, np.int64), np.empty(lines, np.float32)
     fields_end = LARGEST_FIELD + 1 if max_fields is None else max_fields
-    settings = (layout == "libffm", task == "classification", fields_end)
+    settings = (layout == "libffm", task == "classification" and positive is None, fields_end)
     rows, code, line, at = parse_features(text, (keys, fields, values), (offsets, labels), settings)
     if code:
         raise location.error(line, _message(code, _token(block, at), settings))
     nnz = int(offsets[rows])
-    return Batch(keys[:nnz], fields[:nnz], values[:nnz], offsets[: rows + 1], labels[:rows])
+    labels = labels[:rows] if positive is None else labels_of_text(labels[:rows], positive, location.file)
+    return Batch(keys[:nnz], fields[:nnz], values[:nnz], offsets[: rows + 1], labels)
 
 
 def count_rows(block: bytes) -> int:

@@ -26,6 +26,7 @@ from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import find_model, read_settings
 
 _HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
+_READING = ("positive", "sep", "header")  # and how files of held-out rows are read, where it is not as usual
 _LEARNED = ("files", "test_fraction", "follow", "paths")  # and which rows it has learned
 
 Keys = NDArray[np.uint64]
@@ -100,6 +101,7 @@ def data_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     if not settings:
         return {}
     hashing = {name: settings.get(name) for name in _HASHING}
+    hashing |= {name: settings[name] for name in _READING if settings.get(name) not in (None, True)}
     return hashing | ({name: settings.get(name) for name in _LEARNED} if "files" in settings else {})
 
 

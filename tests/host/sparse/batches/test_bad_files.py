@@ -43,7 +43,7 @@ def failure(path: Path, threads: int, **settings: Any) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("suffix", "line", "message"),
     [
-        ("libsvm", b"2 3:1", ", line 40002: label 2 is neither 0 nor 1 (nor -1 for 0); other numbers need"),
+        ("libsvm", b"2 3:1", ", line 40002: label 2 is neither 0 nor 1 (nor -1, true, false, yes or no): say which"),
         ("libsvm", b"1 3:one", ", line 40002: value 'one' of feature '3:one' is no finite number"),
         ("libsvm", b"1 -3:1", ", line 40002: key '-3' is negative: keys are whole numbers from 0 to 2^64 - 1"),
         ("libsvm", b"1 18446744073709551616:1", ", line 40002: key 18446744073709551616 is too large"),

@@ -101,12 +101,14 @@ def test_the_largest_keys_and_fields() -> None:
         (
             "2 1:1",
             "libsvm",
-            "label 2 is neither 0 nor 1 (nor -1 for 0); other numbers need squared_error",
+            "label 2 is neither 0 nor 1 (nor -1, true, false, yes or no): say which label is 1 by --positive "
+            "(all others are 0), or use --loss squared_error",
         ),
         (
             "0.5 1:1",
             "libsvm",
-            "label 0.5 is neither 0 nor 1 (nor -1 for 0); other numbers need squared_error",
+            "label 0.5 is neither 0 nor 1 (nor -1, true, false, yes or no): say which label is 1 by --positive "
+            "(all others are 0), or use --loss squared_error",
         ),
         ("yes 1:1", "libsvm", "label 'yes' is no finite number"),
         ("1:1 2:2", "libsvm", "label '1:1' is no finite number"),
