@@ -42,6 +42,14 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in known if test is not None)
 
 
+def is_cell(kind: pa.DataType) -> bool:
+    """Whether a type has one value in a row that can be a feature: no list, structure, map, duration or the like."""
+    if pa.types.is_dictionary(kind):
+        return is_cell(kind.value_type)
+    tests = ("null", "boolean", "integer", "floating", "decimal", "date", "time", "timestamp")
+    return is_text(kind) or any(getattr(pa.types, f"is_{name}")(kind) for name in tests)
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type is a list, whichever its layout."""
     return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrow_cells import is_list, is_text, missing_of, text_of
+from bitlane.sparse.batches.arrow_cells import is_cell, is_list, is_text, missing_of, text_of
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cell_keys import keys_of, type_of
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
@@ -60,28 +61,38 @@ def default_schema(
     """
     label = DEFAULT_LABEL if label is None else label
     names = columns.names
-    if "keys" in names and is_list(columns.field("keys").type):
-        optional = {name: name if name in names else None for name in ("fields", "values")}
+    for name in ignore:
+        if name not in names:
+            raise DataError(f"{file} has no column {name!r}{near_names(name, names)}")
+    if "keys" in names and "keys" not in ignore and is_list(columns.field("keys").type):
+        optional = {name: name if name in names and name not in ignore else None for name in ("fields", "values")}
         lists = ListSchema(label, "keys", optional["fields"], optional["values"], time)
         wanted_columns(lists, names, file, labelled)
         return lists
     wanted_columns(Schema(label, time=time), names, file, labelled)
-    for name in ignore:
-        if name not in names:
-            raise DataError(f"{file} has no column {name!r}{near_names(name, names)}")
+    fields = [field for field in columns if field.name not in (label, time, *ignore)]
+    _check_cells(fields, file)
     categorical, numeric = [], []
-    for field in columns:
-        if field.name in (label, time, *ignore):
-            continue
+    for field in fields:
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
             numeric.append(field.name)
-        elif pa.types.is_nested(field.type) and not pa.types.is_dictionary(field.type):
-            raise DataError(f"{file}: column {field.name!r} is {field.type}: name the columns to read in a Schema")
         else:
             categorical.append(field.name)
     if not categorical and not numeric:
         raise no_features(file, label)
     return Schema(label, tuple(categorical), tuple(numeric), (), time).with_types(types_of(columns))
+
+
+def _check_cells(fields: Sequence[pa.Field], file: str) -> None:
+    """Refuse columns that cannot be features, and tell how to leave them out."""
+    twins = [name for name, times in Counter(field.name for field in fields).items() if times > 1]
+    if twins:
+        raise DataError(f"{file}: column {twins[0]!r} appears twice: rename one of them, or use --ignore {twins[0]}")
+    wrong = {field.name: str(field.type) for field in fields if not is_cell(field.type)}
+    if wrong:
+        shown = [f"column {name!r} is {kind if len(kind) <= 60 else kind[:57] + '...'}" for name, kind in wrong.items()]
+        remedy = f"leave {'it' if len(wrong) == 1 else 'them'} out, --ignore {','.join(wrong)}"
+        raise DataError(f"{file}: {', '.join(shown)}, which is no feature: {remedy}")
 
 
 def types_of(columns: pa.Schema) -> dict[str, str]:

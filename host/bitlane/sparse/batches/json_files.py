@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import json as builtin_json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import pyarrow as pa
 from pyarrow import json
@@ -21,9 +22,9 @@ from bitlane.support import csv_text
 _CHANGED = re.compile(r"Column\(/(?P<name>.*?)\) (?:was specified to be|changed from) (?P<before>\w+)(?: to|, got)")
 
 
-def json_columns(file: DataFile, block: bytes) -> pa.Schema:
-    """Return the columns of a file and their types, as its first block has them."""
-    return guessed_columns(_parse(file, block, None, 1))
+def json_columns(file: DataFile, block: bytes, ignored: Collection[str] = ()) -> pa.Schema:
+    """Return the columns of a file and their types, as its first block has them. Those ignored may be of any kind."""
+    return guessed_columns(_first(file, block, 1, lambda name: name not in ignored))
 
 
 def json_rows(
@@ -36,13 +37,35 @@ def json_rows(
     """
     types: pa.Schema | None = None
     first = 1
+    read = {*schema.columns, schema.label, schema.time}
     for block in blocks:
         if types is None:
-            types = _types(file, _parse(file, block, None, first).schema, schema, options)
+            types = _types(file, _first(file, block, first, read.__contains__).schema, schema, options)
         table = _parse(file, block, types, first)
         for rows in table.to_batches():
             yield first, rows
             first += rows.num_rows
+
+
+def _first(file: DataFile, block: bytes, first: int, is_read: Callable[[str], bool]) -> pa.Table:
+    """Return the rows of the first block; columns that are not read do not matter, even of several types."""
+    try:
+        return _parse(file, block, None, first)
+    except DataError:
+        lines = _without(block, is_read)
+        if lines is None:
+            raise
+    return _parse(file, lines, None, first)
+
+
+def _without(block: bytes, is_read: Callable[[str], bool]) -> bytes | None:
+    """Return the lines with null in the columns that are not read; None if they are no objects of JSON."""
+    try:
+        rows = [builtin_json.loads(line) for line in block.splitlines() if line.strip()]
+        slim = [{name: cell if is_read(name) else None for name, cell in row.items()} for row in rows]
+    except (ValueError, AttributeError):
+        return None
+    return "".join(builtin_json.dumps(row) + "\n" for row in slim).encode()
 
 
 def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOptions) -> pa.Schema:
@@ -73,6 +96,6 @@ def _parse(file: DataFile, block: bytes, types: pa.Schema | None, first: int) ->
         if found := _CHANGED.search(reason):
             raise DataError(
                 f"{file.name}: {found['name']!r} is a {found['before']} in one row and something else in another, "
-                f"at row {first} or later: write the same type in all rows"
+                f"at row {first} or later: write the same type in all rows, or leave it out, --ignore {found['name']}"
             ) from error
         raise DataError(f"{file.name}, row {first} or later: not a JSON object in each line: {reason}") from error

@@ -177,9 +177,8 @@ class FolderStream:
             self.schema = self.schema.with_types(types_of(columns_of(file, self.options)))
         if self.schema is None:
             options, columns = self.options, columns_of(file, self.options)
-            self.schema = default_schema(
-                columns, file.name, label=options.label, time=options.time, labelled=options.labelled
-            )
+            given = {name: getattr(options, name) for name in ("label", "time", "labelled", "ignore")}
+            self.schema = default_schema(columns, file.name, **given)
         return self.schema
 
     def _segments(self, closing: threading.Event, first: str) -> Generator[tuple[DataFile, str], None, None]:
