@@ -19,6 +19,7 @@ from . import (
     publish,
     repair,
     rollback,
+    schema,
     serve,
     status,
     train,
@@ -26,7 +27,7 @@ from . import (
     versions,
 )
 
-_MODULES = (train, evaluate, predict, inspect, status, generate)
+_MODULES = (train, evaluate, predict, inspect, status, schema, generate)
 _OF_REGISTRY = (publish, versions, diff, compact, validate, promote, rollback, collect, repair, serve)
 COMMANDS = tuple(module.COMMAND for module in (*_MODULES, *_OF_REGISTRY))
 

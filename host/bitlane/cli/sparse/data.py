@@ -20,6 +20,7 @@ from bitlane.support.user_warnings import warn_user
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
     from bitlane.sparse.batches.options import ReadOptions
+    from bitlane.sparse.batches.schema import ListSchema, Schema
     from bitlane.sparse.batches.source import FileSource, Source
     from bitlane.sparse.batches.stream import FolderStream
     from bitlane.sparse.registry.learned import HeldOutRows
@@ -68,7 +69,6 @@ class TrainingData:
 def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
     from bitlane.sparse.batches.identity import identify
-    from bitlane.sparse.batches.schema import Schema
 
     if arguments.test and arguments.test_fraction is not None:
         raise DataError("use either --test or --test-fraction, not both")
@@ -85,14 +85,11 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         "fields": arguments.fields,
         **{name: getattr(arguments, name) for name in (*LAYOUT, *READING)},
     }
-    source = open_files(settings, settings["paths"], ignore=tuple(arguments.ignore))
+    source = open_files(settings, settings["paths"], **_suggested(arguments))
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
     if source.schema is not None:
-        schema = _schema(source, arguments)
-        settings["schema"] = schema.as_json()
-        if isinstance(schema, Schema):
-            print(f"{data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
+        settings["schema"] = _schema(source, arguments).as_json()
     elif given := [option for option in COLUMNS if getattr(arguments, option)]:
         raise DataError(f"--{given[0]}: {name} has no columns")
     if not any(file.format in ("csv", "tsv") for file in source.files):
@@ -100,6 +97,34 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
             if getattr(arguments, option) != usual:
                 raise DataError(f"{shown_option(option, getattr(arguments, option))}: {name} is no CSV file; omit it")
     return {**settings, "digest": _digest(settings)}
+
+
+def print_columns(settings: Settings) -> None:
+    """Print what a training makes of the columns, before it begins."""
+    from bitlane.sparse.batches.schema import Schema, read_schema
+
+    if isinstance(schema := read_schema(settings), Schema):
+        print(f"{data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
+
+
+def proposed_schema(arguments: argparse.Namespace) -> Schema | ListSchema | None:
+    """Return the schema that a training with these arguments has; None without columns."""
+    paths = [_absolute(path) for path in arguments.data]
+    reading = {"schema": None, "label": arguments.target, "task": "classification", "fields": None}
+    settings = {**reading, **{name: getattr(arguments, name) for name in LAYOUT}}
+    source = open_files(settings, paths, **_suggested(arguments))
+    return None if source.schema is None else _schema(source, arguments)
+
+
+def _suggested(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a reader of files whose columns nobody has named yet, or a file has."""
+    if arguments.schema is None:
+        return {"ignore": tuple(arguments.ignore)}
+    from bitlane.sparse.batches.schema_file import schema_from_toml
+
+    if given := [option for option in (*COLUMNS, "unscaled") if getattr(arguments, option)]:
+        raise DataError(f"--{given[0]}: say it in {arguments.schema}, the file of --schema")
+    return {"schema": schema_from_toml(arguments.schema)}
 
 
 def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -> TrainingData:
@@ -279,6 +304,8 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     from bitlane.sparse.batches.schema import ListSchema, Schema, no_features
 
     schema = source.schema
+    if arguments.schema is not None:
+        return schema
     named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric")}
     moved = [name for names in named.values() for name in names]
     if isinstance(schema, ListSchema):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from bitlane.cli.argument_types import seed, words
@@ -16,6 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "categorical": [],
     "numeric": [],
     "unscaled": False,
+    "schema": None,
     **READING,
     "cross": [],
     "fields": None,
@@ -48,6 +50,12 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         help="categorical columns, separated by commas (default: all except floating point)",
     )
     add("--numeric", type=words, metavar="NAMES", help="numeric columns (default: floating-point columns)")
+    add(
+        "--schema",
+        type=Path,
+        metavar="FILE",
+        help="columns as this file declares them, from `bitlane sparse schema` (default: as the first file suggests)",
+    )
     add(
         "--unscaled",
         action="store_true",

@@ -137,6 +137,7 @@ def _run(arguments: argparse.Namespace) -> None:
             if getattr(arguments, "overwrite", False):
                 remove_training(arguments.out)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
+            data.print_columns(settings["data"])
         opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
         result, model, workers = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None

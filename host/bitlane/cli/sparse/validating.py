@@ -28,7 +28,10 @@ _BOUNDS = {  # argument: field of `Bounds`, and what it is
     "max_rmse_loss": ("rmse_lost", "the same for the RMSE of a regression, as a share (default: 0.01)"),
     "max_miscalibration": ("miscalibration", "distance of mean prediction over mean label from 1 (default: 0.1)"),
     "max_answer_change": ("answer_change", "mean distance from the recorded predictions (default: 0.1)"),
-    "max_slowdown": ("slowdown", "time of the recorded requests over that of the current version (default: 2)"),
+    "max_slowdown": (
+        "slowdown",
+        "how many times as slow as by the current version requests may be (default: 2)",
+    ),
     "hook_seconds": ("hook_seconds", "time for each hook (default: 60)"),
 }
 # What options need to have an effect.
