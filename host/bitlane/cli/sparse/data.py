@@ -191,7 +191,7 @@ def open_share(
 
     shared = {"block_bytes": SHARED_BYTES, "threads": 1} if workers > 1 else {}
     order = {name: settings[name] for name in ("shuffle_rows", "seed")}
-    return open_source(settings["paths"], options, **order, **shared)
+    return open_source(settings["paths"], options, **order, **shared, left_out=settings["test_fraction"])
 
 
 def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> Source:

@@ -145,7 +145,5 @@ def _check(arguments: argparse.Namespace) -> None:
         raise DataError(f"--threads {arguments.threads}: a worker uses one thread; use more --workers")
     if arguments.statistics:
         raise DataError("--statistics: not supported with --engine ray")
-    if arguments.test_fraction is not None:
-        raise DataError("--test-fraction: not supported with --engine ray; pass other files with --test")
     if arguments.device != "cpu":
         raise DataError(f"--device {arguments.device}: not supported with --engine ray; workers compute on the CPU")

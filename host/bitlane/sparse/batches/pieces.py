@@ -49,7 +49,7 @@ class Piece:
     drop : int, default=0
         Rows at its beginning that are skipped.
     rows : int, default=0
-        Its rows, with those that are skipped; 0 for text, whose rows nobody has counted.
+        Its rows, with those that are skipped; 0 for text whose rows nobody has counted.
     """
 
     decode: Callable[[], Batch]
@@ -168,8 +168,9 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
     line = 1
     for block in _blocks(file, options.block_bytes):
         lines = block.count(b"\n")
-        if not (skip.rows and skip.passes(count_rows(block))):
-            yield Piece(_text_decoder(block, file, options, line), skip.rest())
+        rows = count_rows(block) if skip.rows or options.left_out is not None else 0
+        if not (skip.rows and skip.passes(rows)):
+            yield Piece(_text_decoder(block, file, options, line), skip.rest(), rows)
         line += lines
 
 

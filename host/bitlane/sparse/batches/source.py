@@ -13,6 +13,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.arranging import arranged, file_order, split_start
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.labels import warn_if_absent
+from bitlane.sparse.batches.left_out import without_held_out
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
@@ -170,7 +171,7 @@ class FileSource:
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows
 
-        if any(file.format not in COUNTED for file in self.files):
+        if self.options.left_out is not None or any(file.format not in COUNTED for file in self.files):
             return None
         with ThreadPoolExecutor(_OPENERS) as pool:
             counts = list(pool.map(lambda file: known_rows(file, self.options.split), self.files))
@@ -213,11 +214,16 @@ class FileSource:
     def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
         from bitlane.sparse.batches.pieces import Skip, pieces_of
 
-        share = self.options.share
-        skip = Skip(start if share[1] == 1 else 0)
+        share, left_out = self.options.share, self.options.left_out
+        is_whole = share[1] == 1 and left_out is None
+        skip = Skip(start if is_whole else 0)
         files = [self.files[index] for index in file_order(len(self.files), self.options, epoch)]
-        pieces = (piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._batches))
-        yield from pieces if share[1] == 1 else _shared(pieces, share, start)
+        pieces: Iterator[Piece] = (
+            piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._batches)
+        )
+        if left_out is not None:
+            pieces = without_held_out(pieces, left_out)
+        yield from pieces if is_whole else _shared(pieces, share, start)
 
 
 def open_source(

@@ -38,7 +38,7 @@ class LearnedRows:
     identities : tuple of FileIdentity
         Of the files, in the order of their rows' numbers.
     fraction : float or None
-        Of the rows, those that were left out: `bitlane.sparse.training.held_out.is_held_out`.
+        Of the rows, those that were left out: `bitlane.sparse.batches.left_out.is_held_out`.
     folder : str or None
         Whose segments were followed, instead of files.
     """

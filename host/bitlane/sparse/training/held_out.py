@@ -11,32 +11,13 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arranging import arranged, split_start
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.left_out import is_held_out
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead
 from bitlane.sparse.batches.source import Source
 
 _SCAN = 1 << 20  # row numbers that are hashed at a time
 _AHEAD = 4
-
-
-def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
-    """Return which rows are held out, bool [n]: the same in every run, on every machine.
-
-    A row is held out if the finalizer of SplitMix64 (Steele, Lea, Flood 2014) takes its number below ``fraction``
-    times 2**64.
-
-    Parameters
-    ----------
-    rows : int64 [n]
-        Numbers of rows, from 0.
-    fraction : float
-        Above 0 and below 1.
-    """
-    mixed = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    held_out: NDArray[np.bool_] = (mixed ^ (mixed >> np.uint64(31))) < np.uint64(fraction * 2.0**64)
-    return held_out
 
 
 class RowSplit:

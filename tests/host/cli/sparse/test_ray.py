@@ -154,7 +154,6 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["--push", "topk"], "--push needs --engine ray"),
         (["--engine", "ray", "--threads", "2"], "--threads 2: a worker uses one thread; use more --workers"),
         (["--engine", "ray", "--statistics"], "--statistics: not supported with --engine ray"),
-        (["--engine", "ray", "--test-fraction", "0.1"], "--test-fraction: not supported with --engine ray"),
         (["--engine", "ray", "--model", "dnn", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
         (["--engine", "ray", "--push-share", "0.1"], "--push-share needs --push topk"),
         (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key needs a cluster: add --ray-address"),

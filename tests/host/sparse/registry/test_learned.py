@@ -10,8 +10,8 @@ import pytest
 from bitlane.errors import DataError
 from bitlane.sparse.batches.files import find_files
 from bitlane.sparse.batches.identity import FileIdentity, identify
+from bitlane.sparse.batches.left_out import is_held_out
 from bitlane.sparse.registry.learned import HeldOutRows, LearnedRows, check_not_learned
-from bitlane.sparse.training.held_out import is_held_out
 
 Rows = set[tuple[str, int]]
 FRACTIONS = (None, 0.1, 0.3)

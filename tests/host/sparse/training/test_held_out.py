@@ -11,9 +11,10 @@ from tests.helpers.sparse_training import RowsSource
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.batches.left_out import is_held_out
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.training import held_out
-from bitlane.sparse.training.held_out import RowSplit, is_held_out
+from bitlane.sparse.training.held_out import RowSplit
 
 ROWS = 500
 
