@@ -32,7 +32,7 @@ SCANNED_ROWS = 100_000  # to find the number of fields
 SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
 LAYOUT = {"sep": None, "header": True}  # of CSV files: arguments, and what they are where they are not given
 READING = ("positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments that settings keep as they are
-COLUMNS = ("target", "time", "categorical", "numeric", "ignore", "cross")  # arguments that name columns
+COLUMNS = ("target", "time", "categorical", "numeric", "several", "ignore", "cross")  # arguments that name columns
 TIME = "time"  # a column of this name is the time, and no feature
 Settings = Mapping[str, Any]
 
@@ -306,14 +306,14 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
     schema = source.schema
     if arguments.schema is not None:
         return schema
-    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric")}
+    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric", "several")}
     moved = [name for names in named.values() for name in names]
     if isinstance(schema, ListSchema):
         if arguments.cross or moved:
             raise DataError(f"{source.files[0].name} has lists of keys: omit --categorical and similar options")
         return replace(schema, time=arguments.time)
     assert isinstance(schema, Schema)
-    columns = [*schema.categorical, *schema.numeric]
+    columns = [*schema.categorical, *schema.numeric, *dict(schema.several)]
     time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
     for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
         if name not in (*columns, *arguments.ignore):  # crosses may have columns that are no feature alone
@@ -321,12 +321,15 @@ def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
                 f"{source.files[0].name} has no column {name!r}; there are {', '.join(map(shown_name, columns))}"
             )
     away = {time, *moved}
+    several = [*(name for name in dict(schema.several) if name not in away), *named["several"]]
     chosen = Schema(
         label=schema.label,
         categorical=tuple(named["categorical"] or (name for name in schema.categorical if name not in away)),
         numeric=tuple(named["numeric"] or (name for name in schema.numeric if name not in away)),
         crosses=tuple(tuple(group) for group in arguments.cross),
         time=time,
+        several=tuple((name, arguments.several_pooling) for name in several),
+        several_separator=arguments.several_separator,
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)

@@ -18,6 +18,9 @@ DEFAULTS: dict[str, Any] = {
     "numeric": [],
     "unscaled": False,
     "schema": None,
+    "several": [],
+    "several_separator": "|",
+    "several_pooling": "mean",
     **READING,
     "cross": [],
     "fields": None,
@@ -60,6 +63,18 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         "--unscaled",
         action="store_true",
         help="take numbers as they are (default: standardised by the first rows of the first file)",
+    )
+    add(
+        "--several",
+        type=words,
+        metavar="NAMES",
+        help="columns of text with several values in a cell, each of which is a feature (default: columns of lists)",
+    )
+    add("--several-separator", metavar="TEXT", help="between the values of a cell (default: |)")
+    add(
+        "--several-pooling",
+        choices=("mean", "sum"),
+        help="whether each value counts 1 over the number of values in the cell, or 1 (default: mean)",
     )
     add(
         "--cross",

@@ -50,6 +50,15 @@ def is_cell(kind: pa.DataType) -> bool:
     return is_text(kind) or any(getattr(pa.types, f"is_{name}")(kind) for name in tests)
 
 
+def is_several(kind: pa.DataType) -> bool:
+    """Whether a type has several categories in a row: a list of texts, integers, truth values, dates or times."""
+    if not is_list(kind):
+        return False
+    entry = kind.value_type.value_type if pa.types.is_dictionary(kind.value_type) else kind.value_type
+    bytes_or_numbers = "binary" in str(entry) or pa.types.is_floating(entry) or pa.types.is_decimal(entry)
+    return is_cell(entry) and not bytes_or_numbers
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type is a list, whichever its layout."""
     return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrow_cells import is_text, missing_of, text_of
+from bitlane.sparse.batches.arrow_cells import is_list, is_text, missing_of, text_of
 from bitlane.sparse.batches.cell_texts import text_of_boolean, text_of_integer, text_of_number, text_of_text
 from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.hashing import cell_key, cell_keys, integer_keys, text_keys
@@ -25,7 +25,7 @@ Texts = Iterable[str | None]
 
 def type_of(kind: pa.DataType) -> str:
     """Return the type of a column, one of `cell_texts.TYPES`, by its type in Arrow."""
-    if pa.types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind) or is_list(kind):
         return type_of(kind.value_type)
     if pa.types.is_boolean(kind):
         return "boolean"
@@ -136,7 +136,8 @@ def _texts_of(given: pa.DataType, name: str, kind: str, location: RowLocation) -
     if pa.types.is_time(given):
         width = pa.int32() if pa.types.is_time32(given) else pa.int64()
         return lambda cells: (clock_text(each, PER_SECOND[given.unit]) for each in _counts(cells, width))
-    raise DataError(f"{location.file}: categorical column {name!r} is {given}: it has no text; leave it out")
+    remedy = "use --several" if is_list(given) else "leave it out"
+    raise DataError(f"{location.file}: categorical column {name!r} is {given}: it has no text; {remedy}")
 
 
 def _counts(cells: pa.Array, width: pa.DataType) -> list[int]:

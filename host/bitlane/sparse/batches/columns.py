@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrow_cells import is_cell, is_list, is_text, missing_of, text_of
+from bitlane.sparse.batches.arrow_cells import is_cell, is_list, is_several, is_text, missing_of, text_of
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cell_keys import keys_of, type_of
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
@@ -22,6 +22,7 @@ from bitlane.sparse.batches.hashing import column_key, cross_keys
 from bitlane.sparse.batches.labels import labels_of_values
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
+from bitlane.sparse.batches.several import interleaved, values_of
 from bitlane.sparse.batches.times import NANOSECONDS, nanoseconds_of, seconds_of_counts
 from bitlane.support.user_warnings import warn_user
 
@@ -42,6 +43,8 @@ def default_schema(
 
     A file with a list of integers ``keys`` is a `ListSchema`; ``fields`` and ``values`` are taken if they are there.
     Otherwise text, dictionaries, booleans, integers, dates and times are categorical, floats and decimals numeric.
+    Lists of text and integers have several values, of which the mean counts: a long list weighs no more than a short
+    one, and a list of one entry is read as a categorical cell.
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ def default_schema(
     for name in ignore:
         if name not in names:
             raise DataError(f"{file} has no column {name!r}{near_names(name, names)}")
-    if "keys" in names and "keys" not in ignore and is_list(columns.field("keys").type):
+    if "keys" in names and "keys" not in ignore and _has_keys(columns.field("keys").type):
         optional = {name: name if name in names and name not in ignore else None for name in ("fields", "values")}
         lists = ListSchema(label, "keys", optional["fields"], optional["values"], time)
         wanted_columns(lists, names, file, labelled)
@@ -72,15 +75,22 @@ def default_schema(
     wanted_columns(Schema(label, time=time), names, file, labelled)
     fields = [field for field in columns if field.name not in (label, time, *ignore)]
     _check_cells(fields, file)
-    categorical, numeric = [], []
+    categorical, numeric, several = [], [], []
     for field in fields:
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
             numeric.append(field.name)
+        elif is_list(field.type):
+            several.append((field.name, "mean"))
         else:
             categorical.append(field.name)
-    if not categorical and not numeric:
+    found = Schema(label, tuple(categorical), tuple(numeric), (), time, several=tuple(several))
+    if not found.columns:
         raise no_features(file, label)
-    return Schema(label, tuple(categorical), tuple(numeric), (), time).with_types(types_of(columns))
+    return found.with_types(types_of(columns))
+
+
+def _has_keys(kind: pa.DataType) -> bool:
+    return is_list(kind) and not is_text(kind.value_type)
 
 
 def _check_cells(fields: Sequence[pa.Field], file: str) -> None:
@@ -88,7 +98,7 @@ def _check_cells(fields: Sequence[pa.Field], file: str) -> None:
     twins = [name for name, times in Counter(field.name for field in fields).items() if times > 1]
     if twins:
         raise DataError(f"{file}: column {twins[0]!r} appears twice: rename one of them, or use --ignore {twins[0]}")
-    wrong = {field.name: str(field.type) for field in fields if not is_cell(field.type)}
+    wrong = {field.name: str(field.type) for field in fields if not (is_cell(field.type) or is_several(field.type))}
     if wrong:
         shown = [f"column {name!r} is {kind if len(kind) <= 60 else kind[:57] + '...'}" for name, kind in wrong.items()]
         remedy = f"leave {'it' if len(wrong) == 1 else 'them'} out, --ignore {','.join(wrong)}"
@@ -139,7 +149,13 @@ def batch_of_columns(
     width, count = len(schema.field_names), rows.num_rows
     keys, values = np.empty((count, width), np.uint64), np.ones((count, width), np.float32)
     crossed = [cross_keys([cells[name] for name in group]) for group in schema.crosses]
-    first, scales = len(schema.categorical), {name: (center, scale) for name, center, scale in schema.scales}
+    scales = {name: (center, scale) for name, center, scale in schema.scales}
+    first = len(schema.categorical)
+    place = first + len(schema.numeric)  # of the columns of several values
+    several = {
+        field: values_of(rows.column(name), name, schema, location)
+        for field, name in enumerate(dict(schema.several), place)
+    }
     for field, column_keys in enumerate([cells[name] for name in schema.categorical]):
         keys[:, field] = column_keys
     present = np.ones((count, width), np.bool_) if schema.numeric else None
@@ -153,10 +169,13 @@ def batch_of_columns(
         check_finite(values[:, field], None, f"numeric column {name!r}", location)
         if present is not None:
             present[:, field] = ~missing
-    for field, column_keys in enumerate(crossed, first + len(schema.numeric)):
+    for field, column_keys in enumerate(crossed, place + len(several)):
         keys[:, field] = column_keys
-    fields = np.broadcast_to(np.arange(width, dtype=np.uint16), keys.shape)
     labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
+    if several:
+        counts = np.ones((count, width), np.int64) if present is None else present.astype(np.int64)
+        return Batch(*interleaved(keys, values, counts, several), labels, times)
+    fields = np.broadcast_to(np.arange(width, dtype=np.uint16), keys.shape)
     if present is None or present.all():
         offsets = np.arange(count + 1, dtype=np.int64) * width
         return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, labels, times)

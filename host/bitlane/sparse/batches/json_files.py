@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import json
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.arrow_cells import is_list
 from bitlane.sparse.batches.checks import one_line
 from bitlane.sparse.batches.files import DataFile
 from bitlane.sparse.batches.guessing import guessed_columns
@@ -75,10 +76,22 @@ def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOption
         kind = found.field(name).type
         if name in schema.numeric or name == schema.label:
             kind = pa.float64() if not pa.types.is_string(kind) and not pa.types.is_boolean(kind) else kind
+        elif name in dict(schema.several):
+            kind = _kind_of_several(kind)
         elif pa.types.is_null(kind) or pa.types.is_temporal(kind):
             kind = pa.string()  # a time is written as text: the schema says how it is read
         fields.append((name, kind))
     return pa.schema(fields)
+
+
+def _kind_of_several(kind: pa.DataType) -> pa.DataType:
+    """The type of cells with several values: without an entry, or with times, of texts."""
+    entry = kind.value_type if is_list(kind) else kind
+    if pa.types.is_null(kind) or pa.types.is_null(entry):
+        return pa.list_(pa.string())
+    if not pa.types.is_temporal(entry):
+        return kind
+    return pa.list_(pa.string()) if is_list(kind) else pa.string()
 
 
 def _parse(file: DataFile, block: bytes, types: pa.Schema | None, first: int) -> pa.Table:

@@ -224,13 +224,25 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
         cells = [row.get(column) for row in rows]
         try:
             if isinstance(schema, Schema):
-                texts = [_text(cell, column in (*schema.hashed, schema.label)) for cell in cells]
-                arrays[column] = pa.array(texts, pa.string())
+                words = column in (*schema.typed, schema.label)
+                if column in dict(schema.several):
+                    lists = [_texts(cell, schema.several_separator) for cell in cells]
+                    arrays[column] = pa.array(lists, pa.list_(pa.string()))
+                else:
+                    arrays[column] = pa.array([_text(cell, words) for cell in cells], pa.string())
             else:
                 arrays[column] = pa.array(cells, pa.list_(pa.uint64()) if column == schema.keys else None)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise DataError(f"{name}: column {column!r}: {one_line(error)}") from error
     return pa.RecordBatch.from_pydict(arrays)
+
+
+def _texts(cell: object, separator: str) -> list[str | None]:
+    """Return the values of a cell that has several."""
+    if isinstance(cell, list):
+        return [_text(entry, True) for entry in cell]
+    text = _text(cell, True)
+    return [] if text is None else list(text.split(separator))
 
 
 def _text(cell: object, words: bool) -> str | None:

@@ -14,13 +14,15 @@ from bitlane.sparse.batches.checks import LARGEST_FIELD, near_names
 
 DEFAULT_LABEL = "label"
 KEY_RULE = 2
+POOLINGS = ("mean", "sum")  # of the values of a cell with several
+SEPARATOR = "|"
 
 
 @dataclass(frozen=True)
 class Schema:
     """Columns of cells.
 
-    Fields are numbered in order: categorical columns, numeric columns, crosses.
+    Fields are numbered in order: categorical columns, numeric columns, columns of several values, crosses.
 
     Attributes
     ----------
@@ -42,6 +44,12 @@ class Schema:
     key_rule : {2, 1}, default=2
         2: equal values have equal keys, whichever type or file has them (`cell_texts`). 1: the rule of models that were
         saved without it: texts as Arrow writes them.
+    several : tuple of pairs of str
+        Columns whose cells have several values, lists or texts with a separator, and "mean" or "sum": each value is a
+        feature with the key of such a cell, and the value 1 over their number, or 1. An empty cell has the key of the
+        missing one.
+    several_separator : str, default="|"
+        Between the values of a text.
     """
 
     label: str = DEFAULT_LABEL
@@ -52,6 +60,8 @@ class Schema:
     types: tuple[tuple[str, str], ...] = ()
     scales: tuple[tuple[str, float, float], ...] = ()
     key_rule: int = KEY_RULE
+    several: tuple[tuple[str, str], ...] = ()
+    several_separator: str = SEPARATOR
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
@@ -67,14 +77,22 @@ class Schema:
         for name in ("categorical", "numeric"):
             object.__setattr__(self, name, _names(getattr(self, name), name))
         object.__setattr__(self, "crosses", tuple(_names(group, "a cross") for group in self.crosses))
-        used = Counter([*self.categorical, *self.numeric, *(name for name in (self.label, self.time) if name)])
+        object.__setattr__(self, "several", tuple((str(name), str(pooling)) for name, pooling in self.several))
+        for name, pooling in self.several:
+            if pooling not in POOLINGS:
+                raise DataError(f"column {name!r} of several values has the pooling {pooling!r}: choose mean or sum")
+        if not isinstance(self.several_separator, str) or not self.several_separator:
+            raise DataError(f"several_separator={self.several_separator!r}: use a character, such as '|'")
+        several = [name for name, _ in self.several]
+        others = [name for name in (self.label, self.time) if name]
+        used = Counter([*self.categorical, *self.numeric, *several, *others])
         for name, times in used.items():
             if times > 1:
                 raise DataError(f"column {name!r} is used twice in the schema")
         self._check_crosses()
         if len(self.field_names) > LARGEST_FIELD + 1:
             raise DataError(f"the schema has {len(self.field_names)} fields; at most {LARGEST_FIELD + 1} are possible")
-        texts = set(self.hashed)
+        texts = set(self.typed)
         for name in self.columns:  # "a=b" of a column "a" and a column "a=b" would share keys
             head = name.partition("=")[0]
             if "=" in name and head in texts:
@@ -86,6 +104,8 @@ class Schema:
             if len(group) < 2 or len(set(group)) < len(group):
                 raise DataError(f"cross {shown!r} needs two different columns or more")
             for name in group:
+                if name in dict(self.several):
+                    raise DataError(f"cross {shown!r} has column {name!r}, which has several values in a cell")
                 if name in self.numeric or name in (self.label, self.time):
                     raise DataError(f"cross {shown!r} has column {name!r}, which is not categorical")
 
@@ -95,14 +115,19 @@ class Schema:
         return tuple(dict.fromkeys([*self.categorical, *(name for group in self.crosses for name in group)]))
 
     @property
+    def typed(self) -> tuple[str, ...]:
+        """Columns whose types matter: those that are hashed, and those of several values."""
+        return (*self.hashed, *dict(self.several))
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """All columns that are read for the features."""
-        return (*self.hashed, *self.numeric)
+        return (*self.hashed, *self.numeric, *dict(self.several))
 
     @property
     def field_names(self) -> tuple[str, ...]:
         """The fields' names by number; a cross is ``a&b``."""
-        return (*self.categorical, *self.numeric, *("&".join(group) for group in self.crosses))
+        return (*self.categorical, *self.numeric, *dict(self.several), *("&".join(group) for group in self.crosses))
 
     def type_of(self, column: str) -> str:
         """Return the type of a hashed column."""
@@ -110,13 +135,13 @@ class Schema:
 
     @property
     def lacks_types(self) -> bool:
-        """Whether the type of a hashed column is open: `with_types` says it."""
-        return self.key_rule > 1 and not set(self.hashed) <= set(dict(self.types))
+        """Whether the type of such a column is open: `with_types` says it."""
+        return self.key_rule > 1 and not set(self.typed) <= set(dict(self.types))
 
     def with_types(self, types: Mapping[str, str]) -> Schema:
-        """Return the schema with types for all hashed columns: its own, else those of `types`, else text."""
+        """Return the schema with types for all columns of `typed`: its own, else those of `types`, else text."""
         known = {**types, **dict(self.types)}
-        return replace(self, types=tuple((name, known.get(name, "text")) for name in self.hashed))
+        return replace(self, types=tuple((name, known.get(name, "text")) for name in self.typed))
 
     def text(self) -> str:
         """Return the columns and what they are as a line, for people."""
@@ -133,7 +158,10 @@ class Schema:
 
     def as_json(self) -> dict[str, Any]:
         """Return the schema as JSON takes it."""
-        return {"kind": "columns", **asdict(self)}
+        settings = asdict(self)
+        if not self.several:  # as versions wrote it that were published before
+            del settings["several"], settings["several_separator"]
+        return {"kind": "columns", **settings}
 
 
 @dataclass(frozen=True)

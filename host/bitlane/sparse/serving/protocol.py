@@ -254,4 +254,6 @@ def _batch_of_cells(tensors: Mapping[str, Tensor], schema: Schema, bounds: Reque
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise DataError(f"tensor {name!r} of datatype {tensor.datatype}: {one_line(error)}") from error
     cells = pa.record_batch(columns, names=list(schema.columns))
-    return batch_of_columns(cells, schema, location=RowLocation("request"), labelled=False)
+    batch = batch_of_columns(cells, schema, location=RowLocation("request"), labelled=False)
+    bounds.check(rows, batch.nnz)  # cells of several values have more
+    return batch
