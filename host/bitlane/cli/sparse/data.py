@@ -7,20 +7,20 @@ import glob
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
-from bitlane.support.text import shown_name, shown_option
+from bitlane.support.text import shown_option
 from bitlane.support.user_warnings import warn_user
+
+from .columns import COLUMNS, schema_of, suggested
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
     from bitlane.sparse.batches.options import ReadOptions
-    from bitlane.sparse.batches.schema import ListSchema, Schema
     from bitlane.sparse.batches.source import FileSource, Source
     from bitlane.sparse.batches.stream import FolderStream
     from bitlane.sparse.registry.learned import HeldOutRows
@@ -31,9 +31,7 @@ LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
 SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
 LAYOUT = {"sep": None, "header": True}  # of CSV files: arguments, and what they are where they are not given
-READING = ("positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments that settings keep as they are
-COLUMNS = ("target", "time", "categorical", "numeric", "several", "ignore", "cross")  # arguments that name columns
-TIME = "time"  # a column of this name is the time, and no feature
+READING = ("format", "positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments, kept as they are
 Settings = Mapping[str, Any]
 
 
@@ -77,19 +75,20 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     if arguments.positive is not None and task != "classification":
         raise DataError(f"--positive {arguments.positive}: {arguments.loss} has no classes; omit it")
     settings: dict[str, Any] = {
-        "paths": [_absolute(path) for path in arguments.data],
-        "test": [_absolute(path) for path in arguments.test],
+        "paths": absolute_paths(arguments.data),
+        "test": absolute_paths(arguments.test),
         "schema": None,
         "label": arguments.target,
         "task": task,
         "fields": arguments.fields,
         **{name: getattr(arguments, name) for name in (*LAYOUT, *READING)},
     }
-    source = open_files(settings, settings["paths"], **_suggested(arguments))
+    source = open_files(settings, settings["paths"], **suggested(arguments))
+    _check_format(source, arguments.format)
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
-    if source.schema is not None:
-        settings["schema"] = _schema(source, arguments).as_json()
+    if (schema := schema_of(source, arguments)) is not None:
+        settings["schema"] = schema.as_json()
     elif given := [option for option in COLUMNS if getattr(arguments, option)]:
         raise DataError(f"--{given[0]}: {name} has no columns")
     if not any(file.format in ("csv", "tsv") for file in source.files):
@@ -97,34 +96,6 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
             if getattr(arguments, option) != usual:
                 raise DataError(f"{shown_option(option, getattr(arguments, option))}: {name} is no CSV file; omit it")
     return {**settings, "digest": _digest(settings)}
-
-
-def print_columns(settings: Settings) -> None:
-    """Print what a training makes of the columns, before it begins."""
-    from bitlane.sparse.batches.schema import Schema, read_schema
-
-    if isinstance(schema := read_schema(settings), Schema):
-        print(f"{data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
-
-
-def proposed_schema(arguments: argparse.Namespace) -> Schema | ListSchema | None:
-    """Return the schema that a training with these arguments has; None without columns."""
-    paths = [_absolute(path) for path in arguments.data]
-    reading = {"schema": None, "label": arguments.target, "task": "classification", "fields": None}
-    settings = {**reading, **{name: getattr(arguments, name) for name in LAYOUT}}
-    source = open_files(settings, paths, **_suggested(arguments))
-    return None if source.schema is None else _schema(source, arguments)
-
-
-def _suggested(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a reader of files whose columns nobody has named yet, or a file has."""
-    if arguments.schema is None:
-        return {"ignore": tuple(arguments.ignore)}
-    from bitlane.sparse.batches.schema_file import schema_from_toml
-
-    if given := [option for option in (*COLUMNS, "unscaled") if getattr(arguments, option)]:
-        raise DataError(f"--{given[0]}: say it in {arguments.schema}, the file of --schema")
-    return {"schema": schema_from_toml(arguments.schema)}
 
 
 def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -> TrainingData:
@@ -214,7 +185,9 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
     return test_split({**settings, "paths": paths}) or source
 
 
-def held_out_rows(paths: Sequence[str], fraction: float | None, allowed: bool) -> HeldOutRows:
+def held_out_rows(
+    paths: Sequence[str], fraction: float | None, allowed: bool, settings: Settings | None = None
+) -> HeldOutRows:
     """Return which rows `open_evaluation` opens, so that they can be compared with those of a training.
 
     Parameters
@@ -223,11 +196,13 @@ def held_out_rows(paths: Sequence[str], fraction: float | None, allowed: bool) -
         As of `open_evaluation`.
     allowed : bool
         Whether rows that a model has learned are allowed.
+    settings : dict, optional
+        Of its data.
     """
     from bitlane.sparse.batches.identity import identify
     from bitlane.sparse.registry.learned import HeldOutRows
 
-    files = _files(paths)
+    files = _files(paths, settings or {})
     if fraction is None and _have_test_rows(files):
         return HeldOutRows(allowed=allowed)
     return HeldOutRows(tuple(identify(file) for file in files), fraction, allowed)
@@ -252,6 +227,7 @@ def read_options(settings: Settings) -> ReadOptions:
         label=settings["label"] if schema is None else None,
         task=settings["task"],
         positive=settings.get("positive"),
+        format=settings.get("format"),
         max_fields=settings["fields"],
         separator=settings.get("sep"),  # run folders before 0.1.0 have none of these
         header=settings.get("header", True),
@@ -299,42 +275,14 @@ def data_name(paths: Sequence[str]) -> str:
     return name if len(paths) == 1 else f"{name} and {len(paths) - 1} more"
 
 
-def _schema(source: FileSource, arguments: argparse.Namespace) -> Any:
-    """The schema that a file suggests, with what the arguments say."""
-    from bitlane.sparse.batches.schema import ListSchema, Schema, no_features
+def _check_format(source: FileSource, given: str | None) -> None:
+    """Refuse a format that the suffix of a file contradicts."""
+    from bitlane.sparse.batches.formats import format_of
 
-    schema = source.schema
-    if arguments.schema is not None:
-        return schema
-    named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric", "several")}
-    moved = [name for names in named.values() for name in names]
-    if isinstance(schema, ListSchema):
-        if arguments.cross or moved:
-            raise DataError(f"{source.files[0].name} has lists of keys: omit --categorical and similar options")
-        return replace(schema, time=arguments.time)
-    assert isinstance(schema, Schema)
-    columns = [*schema.categorical, *schema.numeric, *dict(schema.several)]
-    time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
-    for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
-        if name not in (*columns, *arguments.ignore):  # crosses may have columns that are no feature alone
-            raise DataError(
-                f"{source.files[0].name} has no column {name!r}; there are {', '.join(map(shown_name, columns))}"
-            )
-    away = {time, *moved}
-    several = [*(name for name in dict(schema.several) if name not in away), *named["several"]]
-    chosen = Schema(
-        label=schema.label,
-        categorical=tuple(named["categorical"] or (name for name in schema.categorical if name not in away)),
-        numeric=tuple(named["numeric"] or (name for name in schema.numeric if name not in away)),
-        crosses=tuple(tuple(group) for group in arguments.cross),
-        time=time,
-        several=tuple((name, arguments.several_pooling) for name in several),
-        several_separator=arguments.several_separator,
-    )
-    if not chosen.columns:
-        raise no_features(source.files[0].name, chosen.label)
-    typed = chosen.with_types(source.types)
-    return typed if arguments.unscaled else source.standardised(typed)
+    for file in source.files:
+        known = format_of(file.name)[0]
+        if given is not None and known not in (None, given):
+            raise DataError(f"--format {given}: the suffix of {file.name} says {known}; omit it, or rename the file")
 
 
 def _check_follow(arguments: argparse.Namespace) -> None:
@@ -354,15 +302,15 @@ def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadO
 
 def test_split(settings: Settings) -> FileSource | None:
     """Return the held-out rows of data sets that have such, or None."""
-    if not _have_test_rows(_files(settings["paths"])):
+    if not _have_test_rows(_files(settings["paths"], settings)):
         return None
     return open_files(settings, settings["paths"], split="test")
 
 
-def _files(paths: Sequence[str]) -> list[DataFile]:
+def _files(paths: Sequence[str], settings: Settings) -> list[DataFile]:
     from bitlane.sparse.batches.files import find_files
 
-    return find_files(list(paths))
+    return find_files(list(paths), other=settings.get("format"))
 
 
 def _have_test_rows(files: Sequence[DataFile]) -> bool:
@@ -382,8 +330,12 @@ def _array_names(file: DataFile) -> list[str]:
         raise DataError(f"{file.name}: cannot be read; it may be damaged, or not an npz file") from None
 
 
+def absolute_paths(paths: Sequence[str]) -> list[str]:
+    """Return local paths that mean the same in any folder; URIs, names of data sets and missing files as they are."""
+    return [_absolute(path) for path in paths]
+
+
 def _absolute(path: str) -> str:
-    """A local path that means the same in any folder; URIs, names of data sets and missing files as they are."""
     local = "://" not in path and (os.path.exists(path) or glob.has_magic(path))
     return os.path.abspath(os.path.expanduser(path)) if local else path
 
@@ -391,6 +343,6 @@ def _absolute(path: str) -> str:
 def _digest(settings: Settings) -> str:
     """SHA-256 of what the rows depend on: files and their sizes, and how they are read."""
     paths = [*([] if settings["follow"] else settings["paths"]), *settings["test"]]
-    files = [(file.name, file.size) for file in _files(paths)] if paths else []
+    files = [(file.name, file.size) for file in _files(paths, settings)] if paths else []
     rest = {name: value for name, value in settings.items() if name not in ("digest", "fields")}
     return hashlib.sha256(json.dumps([files, rest], sort_keys=True).encode()).hexdigest()

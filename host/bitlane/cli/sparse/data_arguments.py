@@ -8,9 +8,11 @@ from typing import Any
 
 from bitlane.cli.argument_types import seed, words
 from bitlane.cli.old_spellings import add_old_spelling
-from bitlane.cli.reading import READING, add_reading_arguments
+from bitlane.cli.reading import READING, Parser, add_reading_arguments
+from bitlane.sparse.batches.formats import NAMES
 
 DEFAULTS: dict[str, Any] = {
+    "format": None,
     "target": None,
     "positive": None,
     "time": None,
@@ -34,8 +36,9 @@ DEFAULTS: dict[str, Any] = {
 
 def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say what the columns of tables are."""
-    group = parser.add_argument_group("columns of CSV, JSON lines, Parquet and Arrow files")
+    group = parser.add_argument_group("format, and columns of CSV, JSON lines, Parquet and Arrow files")
     add = group.add_argument
+    add_format_argument(group)
     add(
         "--target", metavar="COLUMN", help="label column; without a header its number, -1 for the last (default: label)"
     )
@@ -84,6 +87,16 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         help="columns whose combination is an additional feature; may be repeated (default: none)",
     )
     add_reading_arguments(group)
+
+
+def add_format_argument(parser: Parser, usual: str = "by the suffix", **kind: Any) -> None:
+    """Add the argument that says the format of files."""
+    parser.add_argument(
+        "--format",
+        choices=NAMES,
+        help=f"format of files whose suffix says none, such as .txt or part-00000 (default: {usual})",
+        **kind,
+    )
 
 
 def add_test_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from bitlane.cli.reading import add_layout_arguments
 from bitlane.errors import DataError
 
 from . import data
+from .data_arguments import add_format_argument
 from .model_settings import NETWORKS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="use only the rows that `train` held out with the same --test-fraction",
     )
+    add_format_argument(parser, "as in training", default=None)
     add_layout_arguments(parser, "as in training", default=None)
     add("--device", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
 
@@ -69,7 +71,7 @@ def load_model(arguments: argparse.Namespace) -> tuple[AnyModel, dict[str, Any]]
     )
     check_companions(arguments, given_options(arguments), [needs])
     settings = read_settings(folder)
-    given = {name: getattr(arguments, name, None) for name in data.LAYOUT}
+    given = {name: getattr(arguments, name, None) for name in (*data.LAYOUT, "format")}
     layout = {name: value for name, value in given.items() if value is not None}
     if settings is None:
         task = data.LOSS_TASKS[model.spec.loss]

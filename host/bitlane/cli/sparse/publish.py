@@ -98,7 +98,7 @@ def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization
 
     settings = read_settings(find_model(Path(arguments.model)))
     described = data_of(None if settings is None else settings.get("data"))
-    rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned)
+    rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
     print(check_not_learned(described, rows, str(arguments.model)))
     return choose_levels(
         model,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bitlane.cli.command import Command
 from bitlane.cli.output import check_file
 from bitlane.cli.training_arguments import fill
 from bitlane.errors import DataError
 
-from . import data, data_arguments
+from . import columns, data, data_arguments
+
+if TYPE_CHECKING:
+    from bitlane.sparse.batches.schema import ListSchema, Schema
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +34,7 @@ def _run(arguments: argparse.Namespace) -> None:
     fill(arguments, {**data_arguments.DEFAULTS, "out": None})
     if arguments.schema is not None:
         raise DataError(f"--schema {arguments.schema}: this command proposes a schema; omit it")
-    schema = data.proposed_schema(arguments)
+    schema = _proposed(arguments)
     if not isinstance(schema, Schema):
         raise DataError(f"{arguments.data[0]} has no columns that a schema could declare")
     text = schema_to_toml(schema)
@@ -39,6 +43,14 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     out.write_text(text, encoding="utf-8")
     print(f"{len(schema.columns)} columns written to {out}: edit it, and use bitlane sparse train --schema {out}")
+
+
+def _proposed(arguments: argparse.Namespace) -> Schema | ListSchema | None:
+    """Return the schema that a training with these arguments has; None without columns."""
+    reading = {"schema": None, "label": arguments.target, "task": "classification", "fields": None}
+    settings = {**reading, **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.READING)}}
+    source = data.open_files(settings, data.absolute_paths(arguments.data), **columns.suggested(arguments))
+    return columns.schema_of(source, arguments)
 
 
 COMMAND = Command(

@@ -137,7 +137,7 @@ def _run(arguments: argparse.Namespace) -> None:
             if getattr(arguments, "overwrite", False):
                 remove_training(arguments.out)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
-            data.print_columns(settings["data"])
+            _print_columns(settings["data"])
         opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
         result, model, workers = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None
@@ -157,6 +157,14 @@ COMMAND = Command(
     "model learns these rows. With one thread, the same command gives bit-identical results.",
     suppress_defaults=True,
 )
+
+
+def _print_columns(settings: data.Settings) -> None:
+    """Print what the training makes of the columns, before it begins."""
+    from bitlane.sparse.batches.schema import Schema, read_schema
+
+    if isinstance(schema := read_schema(settings), Schema):
+        print(f"{data.data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
 
 
 def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:

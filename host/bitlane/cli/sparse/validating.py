@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.companions import Companion
+from bitlane.errors import BitlaneError
 from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
@@ -102,7 +103,7 @@ def run_validation(arguments: argparse.Namespace, registry: ModelRegistry, versi
     require_extra("matplotlib", "the report of a validation")
     from bitlane.sparse.registry.validation import validate
 
-    return validate(registry, version, _inputs(arguments), _bounds(arguments), arguments.label)
+    return validate(registry, version, _inputs(arguments, registry, version), _bounds(arguments), arguments.label)
 
 
 def validation_text(validation: Validation, report: str) -> str:
@@ -122,7 +123,7 @@ def number_of(registry: ModelRegistry, name: str) -> int:
     return int(name) if name.isdecimal() and int(name) in registry.numbers() else registry.resolve(name)
 
 
-def _inputs(arguments: argparse.Namespace) -> Inputs:
+def _inputs(arguments: argparse.Namespace, registry: ModelRegistry, version: int) -> Inputs:
     from bitlane.sparse.registry.hooks import find_hooks
     from bitlane.sparse.registry.manifest import Manifest
     from bitlane.sparse.registry.validation import Inputs
@@ -136,7 +137,11 @@ def _inputs(arguments: argparse.Namespace) -> Inputs:
         from bitlane.sparse.serving.recording import read_record
 
         requests = ((batch, answer) for batch, answer, _ in read_record(arguments.requests))
-    given = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned)
+    try:
+        described = registry.manifest(version).description.data
+    except BitlaneError:
+        described = {}  # the validation tells it
+    given = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
     return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook), given)
 
 

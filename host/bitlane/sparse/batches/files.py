@@ -20,28 +20,11 @@ from pyarrow import fs
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import dataset_path
 from bitlane.sparse.batches.checks import one_line
+from bitlane.sparse.batches.formats import COMPRESSIONS, FORMATS, TEXT, format_of
 from bitlane.support.file_names import names_beside
 from bitlane.support.stores import locate
 from bitlane.support.text import near_names
 
-FORMATS = {
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-    ".ffm": "libffm",
-    ".libffm": "libffm",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
-}
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -80,16 +63,9 @@ class DataFile:
         return self.filesystem.open_input_file(self.path)
 
 
-def format_of(name: str) -> tuple[str | None, str | None]:
-    """Return format and compression by a file name's suffixes; the format is None if it is unknown."""
-    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        known = FORMATS.get(suffixes[-2]) if len(suffixes) > 1 else None
-        return (known if known in _TEXT else None), COMPRESSIONS[suffixes[-1]]
-    return (FORMATS.get(suffixes[-1]) if suffixes else None), None
-
-
-def find_files(paths: str | Path | Sequence[str | Path], filesystem: fs.FileSystem | None = None) -> list[DataFile]:
+def find_files(
+    paths: str | Path | Sequence[str | Path], filesystem: fs.FileSystem | None = None, other: str | None = None
+) -> list[DataFile]:
     """Return the files of paths.
 
     Parameters
@@ -100,6 +76,8 @@ def find_files(paths: str | Path | Sequence[str | Path], filesystem: fs.FileSyst
         ``s3://``, ``gs://`` and ``hdfs://`` name other file systems; there, ``?`` begins options of the URI.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
+    other : str, optional
+        The format of files of unknown suffixes, such as ``part-00000``; by default they have none.
 
     Returns
     -------
@@ -115,7 +93,7 @@ def find_files(paths: str | Path | Sequence[str | Path], filesystem: fs.FileSyst
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise DataError("no path was given")
-    return [file for path in given for file in _files_of(str(path), filesystem)]
+    return [file for path in given for file in _files_of(str(path), filesystem, other)]
 
 
 def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple[fs.FileSystem, str]:
@@ -127,11 +105,13 @@ def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple
     return system, root
 
 
-def segments_below(system: fs.FileSystem, root: str, formats: Sequence[str]) -> list[tuple[str, DataFile]]:
+def segments_below(
+    system: fs.FileSystem, root: str, formats: Sequence[str], other: str | None = None
+) -> list[tuple[str, DataFile]]:
     """Return the files of some formats in a folder, with their names relative to it, in the order of these."""
     segments = []
     for info in files_below(system, root):
-        kind, compression = format_of(info.base_name)
+        kind, compression = format_of(info.base_name, other)
         if kind in formats:
             file = DataFile(system, info.path, info.path, info.size or 0, str(kind), compression)
             segments.append((info.path[len(root) :].lstrip("/"), file))
@@ -149,14 +129,14 @@ def reading(name: str) -> Iterator[None]:
         raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
 
 
-def _files_of(path: str, filesystem: fs.FileSystem | None) -> list[DataFile]:
+def _files_of(path: str, filesystem: fs.FileSystem | None, other: str | None) -> list[DataFile]:
     dataset = dataset_path(path) if filesystem is None and not Path(path).exists() else None
     system, root = _locate(str(dataset or path), filesystem)
     prefix = path.partition("://")[0] + "://" if "://" in path else ""
     with reading(path):
         info = system.get_file_info(root)
         if info.type == fs.FileType.File:
-            return [_data_file(system, info, prefix)]
+            return [_data_file(system, info, prefix, other)]
         if info.type == fs.FileType.Directory:
             infos = files_below(system, root)
         elif _WILD.search(root):
@@ -165,19 +145,22 @@ def _files_of(path: str, filesystem: fs.FileSystem | None) -> list[DataFile]:
             infos = list(_glob(system, str(PurePosixPath(*components[:fixed])) if fixed else "", components[fixed:]))
         else:
             raise DataError(_nothing(path))
-    data = [info for info in infos if _is_data(info)]
+    data = [info for info in infos if _is_data(info, other)]
     if not data:
         others = (
-            f": of {len(infos)} files, such as {infos[0].base_name}, none has data in a known format" if infos else ""
+            f": of {len(infos)} files, such as {infos[0].base_name}, none has a known suffix: say what they are, "
+            "--format csv"
+            if infos
+            else ""
         )
         raise DataError(_nothing(path) + others)
-    return [_data_file(system, info, prefix) for info in sorted(data, key=lambda info: str(info.path))]
+    return [_data_file(system, info, prefix, other) for info in sorted(data, key=lambda info: str(info.path))]
 
 
-def _is_data(info: fs.FileInfo) -> bool:
+def _is_data(info: fs.FileInfo, other: str | None) -> bool:
     """Whether a file has a known format. Text without a byte is left out: it has no rows."""
-    kind = format_of(info.base_name)[0]
-    return kind is not None and not (kind in _TEXT and info.size == 0)
+    kind = format_of(info.base_name, other)[0]
+    return kind is not None and not (kind in TEXT and info.size == 0)
 
 
 def _nothing(path: str) -> str:
@@ -191,12 +174,17 @@ def _nothing(path: str) -> str:
     return f"no file matches {path!r}{hint}"
 
 
-def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str) -> DataFile:
-    kind, compression = format_of(info.base_name)
+def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str, other: str | None) -> DataFile:
+    kind, compression = format_of(info.base_name, other)
     name = prefix + info.path
     if kind is None:
         known = " ".join(FORMATS)
-        raise DataError(f"{name}: unknown format; known suffixes are {known}, and {' '.join(COMPRESSIONS)} of text")
+        packed = " ".join(COMPRESSIONS)
+        if other is not None:
+            raise DataError(f"{name}: this format is read without {compression} only: unpack it")
+        raise DataError(
+            f"{name}: unknown format: say what it is, --format csv; known suffixes are {known}, and {packed} of text"
+        )
     if info.size == 0:
         raise DataError(f"{name}: the file is empty")
     return DataFile(system, info.path, name, info.size or 0, kind, compression)

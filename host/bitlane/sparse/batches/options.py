@@ -8,6 +8,7 @@ from typing import Any
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arrays import SPLITS
 from bitlane.sparse.batches.checks import LARGEST_FIELD, check_task
+from bitlane.sparse.batches.formats import NAMES
 from bitlane.sparse.batches.labels import check_positive
 from bitlane.sparse.batches.schema import ListSchema, Schema
 
@@ -43,6 +44,8 @@ class ReadOptions:
         Threads that parse and hash; one more reads. The result is the same for any number.
     block_bytes : int, default=4 MiB
         Bytes of text that a thread parses at a time.
+    format : str, optional
+        The format of files whose suffix says none, such as ``clicks.txt`` and ``part-00000``: one of `formats.NAMES`.
     column_names : tuple of str, optional
         The columns of CSV files without a header line.
     header : bool, default=True
@@ -75,6 +78,7 @@ class ReadOptions:
     seed: int = 0
     threads: int = 2
     block_bytes: int = 4 << 20
+    format: str | None = None
     column_names: tuple[str, ...] | None = None
     header: bool = True
     separator: str | None = None
@@ -98,6 +102,8 @@ class ReadOptions:
             raise DataError(f"share={self.share} must be an index, from 0, and the number of shares above it")
         if self.left_out is not None and not 0.0 < self.left_out < 1.0:
             raise DataError(f"left_out={self.left_out:g} is not between 0 and 1, for example 0.1")
+        if self.format is not None and self.format not in NAMES:
+            raise DataError(f"format={self.format!r} is unknown; choose {', '.join(NAMES)}")
         if self.split not in SPLITS:
             raise DataError(f"split={self.split!r} is unknown; choose 'train' or 'test'")
         if self.schema is not None and (self.label, self.time) != (None, None):

@@ -153,6 +153,8 @@ class Schema:
         if self.numeric:
             scales = {name: f" ({center:.3g} +- {scale:.3g})" for name, center, scale in self.scales}
             parts.append("numeric " + ", ".join(f"{name}{scales.get(name, '')}" for name in self.numeric))
+        if self.several:
+            parts.append("several values in " + ", ".join(f"{name} ({pooling})" for name, pooling in self.several))
         parts += ["crosses " + ", ".join(" x ".join(group) for group in self.crosses)] if self.crosses else []
         return "; ".join(parts)
 

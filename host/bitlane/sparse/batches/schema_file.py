@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.schema import Schema
+from bitlane.sparse.batches.schema import SEPARATOR, Schema
 from bitlane.support.text import near_names
 
 if sys.version_info >= (3, 11):
@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_ENTRIES = ("label", "time", "crosses", "categorical", "crossed", "numeric")
+_ENTRIES = ("label", "time", "crosses", "several_separator", "categorical", "crossed", "numeric", "several")
 
 
 def schema_to_toml(schema: Schema) -> str:
@@ -33,6 +33,11 @@ def schema_to_toml(schema: Schema) -> str:
         if names:
             lines += ["", "# how texts are read: text, number, boolean or time", f"[{title}]"]
             lines += [f"{_quoted(name)} = {_quoted(types.get(name, 'text'))}" for name in names]
+    if schema.several:
+        lines.insert(1, f"several_separator = {_quoted(schema.several_separator)}")
+        lines += ["", "# each value of a cell is a feature: type of the values, and mean or sum", "[several]"]
+        for name, pooling in schema.several:
+            lines.append(f"{_quoted(name)} = [{_quoted(types.get(name, 'text'))}, {_quoted(pooling)}]")
     if schema.numeric:
         lines += ["", "# the value is (x - centre) / scale; {} takes numbers as they are", "[numeric]"]
         for name in schema.numeric:
@@ -61,7 +66,13 @@ def schema_from_toml(path: str | Path) -> Schema:
             raise DataError(
                 f"{path}: unknown entry {name!r}{near_names(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}"
             )
-    tables = {name: _table(entries, name, path) for name in ("categorical", "crossed", "numeric")}
+    tables = {name: _table(entries, name, path) for name in ("categorical", "crossed", "numeric", "several")}
+    for name, entry in tables["several"].items():
+        if not isinstance(entry, list) or len(entry) != 2:
+            raise DataError(
+                f"{path}: column {name!r} of several values must be [type, pooling], such as ['text', 'mean']"
+            )
+    several = {name: str(kind) for name, (kind, _) in tables["several"].items()}
     for name, moments in tables["numeric"].items():
         if not isinstance(moments, dict) or moments.keys() not in ({"centre", "scale"}, set()):
             raise DataError(f"{path}: numeric column {name!r} must be {{}} or {{ centre = X, scale = X }}")
@@ -75,7 +86,9 @@ def schema_from_toml(path: str | Path) -> Schema:
             numeric=tuple(tables["numeric"]),
             crosses=tuple(tuple(group) for group in crosses),
             time=entries.get("time"),
-            types=tuple({**tables["categorical"], **tables["crossed"]}.items()),
+            types=tuple({**tables["categorical"], **tables["crossed"], **several}.items()),
+            several=tuple((name, str(pooling)) for name, (_, pooling) in tables["several"].items()),
+            several_separator=entries.get("several_separator", SEPARATOR),
             scales=tuple((name, each["centre"], each["scale"]) for name, each in tables["numeric"].items() if each),
         )
     except (DataError, TypeError, ValueError) as error:

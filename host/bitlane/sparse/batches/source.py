@@ -122,7 +122,7 @@ class FileSource:
         from bitlane.sparse.batches.files import find_files
 
         self.options = ReadOptions() if options is None else options
-        self.files: list[DataFile] = find_files(paths, self.options.filesystem)
+        self.files: list[DataFile] = find_files(paths, self.options.filesystem, self.options.format)
         self.types: dict[str, str] = {}
         self.schema = self._find_schema()
         self.wait_seconds = 0.0

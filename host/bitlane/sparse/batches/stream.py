@@ -189,7 +189,7 @@ class FolderStream:
         last, sizes = "", dict[str, tuple[int, float]]()
         while not (closing.is_set() or self._stop.is_set()):
             with reading(self.folder):
-                segments = segments_below(self._system, self._root, SEGMENTS)
+                segments = segments_below(self._system, self._root, SEGMENTS, self.options.format)
             for name, file in segments:
                 if name < first or name <= last or not self._is_mine(name):
                     continue

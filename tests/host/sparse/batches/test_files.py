@@ -10,7 +10,8 @@ from bitlane.errors import DataError
 
 fs = pytest.importorskip("pyarrow.fs")
 
-from bitlane.sparse.batches.files import find_files, format_of  # noqa: E402
+from bitlane.sparse.batches.files import find_files  # noqa: E402
+from bitlane.sparse.batches.formats import format_of  # noqa: E402
 
 
 @pytest.fixture
@@ -135,10 +136,10 @@ def test_what_has_no_file_is_refused(tree: Path) -> None:
         with pytest.raises(DataError, match=rf"no file matches '.*'{near}$"):
             find_files([tree, tree / pattern])
     with pytest.raises(
-        DataError, match=r"no file matches .*: of 1 files, such as readme.txt, none has data in a known"
+        DataError, match=r"no file matches .*: of 1 files, such as readme.txt, none has a known suffix: say"
     ):
         find_files(tree / "day-1" / "*.txt")
-    with pytest.raises(DataError, match=r"readme.txt: unknown format; known suffixes are .libsvm"):
+    with pytest.raises(DataError, match=r"readme.txt: unknown format: say what it is, --format csv; known suff"):
         find_files(tree / "day-1" / "readme.txt")
     with pytest.raises(DataError, match=r"nosuch://host/x: cannot be reached"):
         find_files("nosuch://host/x")
@@ -153,3 +154,54 @@ def test_empty_files(tree: Path) -> None:
     (tree / "day-1" / "part-3.parquet").touch()
     with pytest.raises(DataError, match=r"part-3.parquet: the file is empty"):
         find_files(tree / "day-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "found"),
+    [
+        ("part-00000", "csv", ("csv", None)),
+        ("a.txt", "tsv", ("tsv", None)),
+        ("a.2026.11.27", "json", ("json", None)),
+        ("a.txt.gz", "libsvm", ("libsvm", "gzip")),
+        ("part-0.zst", "csv", ("csv", "zstd")),
+        ("part-0.gz", "parquet", (None, "gzip")),
+        ("a.csv", "libsvm", ("csv", None)),
+        ("a.csv.gz", "libsvm", ("csv", "gzip")),
+        ("a.npz", "csv", ("npz", None)),
+    ],
+)
+def test_a_format_is_for_unknown_suffixes(name: str, other: str, found: tuple[str | None, str | None]) -> None:
+    assert format_of(name, other) == found
+    assert format_of(name) == (found if name.split(".")[-1] == "npz" or ".csv" in name else (None, found[1]))
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "libsvm", "libffm", "json", "parquet", "arrow", "npz"])
+def test_every_format_by_name(form: str, tmp_path: Path) -> None:
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    from bitlane.sparse.batches.source import open_source
+
+    table = pa.table({"label": [1, 0], "item": [7, 8]})
+    texts = {
+        "csv": "label,item\n1,7\n0,8\n",
+        "tsv": "label\titem\n1\t7\n0\t8\n",
+        "libsvm": "1 7:1\n0 8:1\n",
+        "libffm": "1 0:7:1\n0 0:8:1\n",
+        "json": '{"label": 1, "item": 7}\n{"label": 0, "item": 8}\n',
+    }
+    path = tmp_path / "part-00000"
+    if form in texts:
+        path.write_text(texts[form])
+    elif form == "npz":
+        with path.open("wb") as opened:
+            np.savez(opened, keys=np.array([7, 8]), offsets=np.array([0, 1, 2]), labels=np.array([1, 0]))
+    else:
+        {"parquet": parquet.write_table, "arrow": feather.write_feather}[form](table, path)
+    (batch,) = open_source(path, format=form).batches(0)
+    assert batch.labels.tolist() == [1, 0] and batch.nnz == 2
+    with pytest.raises(DataError, match=r"part-00000: unknown format: say what it is, --format csv; known suffixes"):
+        open_source(path)
+    with pytest.raises(DataError, match=r"^format='xls' is unknown; choose libsvm, libffm, csv, tsv, json, parquet"):
+        open_source(path, format="xls")

@@ -23,7 +23,7 @@ def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
         names = list(dict.fromkeys(names))
         label, time, *rest = names
         cut = int(rng.integers(0, len(rest) + 1))
-        categorical, numeric = tuple(rest[:cut]), tuple(rest[cut:])
+        categorical, numeric, several = tuple(rest[:cut]), tuple(rest[cut : cut + 3]), tuple(rest[cut + 3 :])
         crosses = ((categorical[0], "only crossed"),) if categorical and rng.random() < 0.5 else ()
         hashed = (*categorical, *(["only crossed"] if crosses else []))
         schema = Schema(
@@ -32,7 +32,9 @@ def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
             numeric,
             crosses,
             time if rng.random() < 0.5 else None,
-            types=tuple((name, str(rng.choice(TYPES))) for name in hashed),
+            types=tuple((name, str(rng.choice(TYPES))) for name in (*hashed, *several)),
+            several=tuple((name, str(rng.choice(["mean", "sum"]))) for name in several),
+            several_separator=str(rng.choice(["|", ";", '"', "\\"])) if several else "|",
             scales=tuple((name, float(rng.normal()), float(rng.exponential()) + 1e-9) for name in numeric[:2]),
         )
         (tmp_path / "s.toml").write_text(schema_to_toml(schema), encoding="utf-8")
@@ -53,6 +55,8 @@ def test_what_is_written_is_read(tmp_path: Path, seed: int) -> None:
         ("[numeric]\na = { centre = 1 }", "s.toml: numeric column 'a' must be {}"),
         ("[numeric]\na = { centre = 1, scale = 0 }", "s.toml: scales: 'a' must be a numeric column, with a finite"),
         ("[numeric]\na = { centre = 'x', scale = 1 }", "s.toml: could not convert string to float"),
+        ("[several]\na = 'mean'", r"column 'a' of several values must be \[type, pooling\]"),
+        ("[several]\na = ['text', 'most']", "s.toml: column 'a' of several values has the pooling 'most'"),
         ("crosses = ['a']", "s.toml: crosses must be lists of columns"),
         ("[crossed]\na = 'text'", "s.toml: column 'a' is in no cross"),
         ("label = 'a'\n[categorical]\na = 'text'", "s.toml: column 'a' is used twice in the schema"),

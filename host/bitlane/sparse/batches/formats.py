@@ -1,0 +1,34 @@
+"""Formats of files, and the suffixes that say them."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+FORMATS = {
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".ffm": "libffm",
+    ".libffm": "libffm",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
+NAMES = tuple(dict.fromkeys(FORMATS.values()))
+
+
+def format_of(name: str, other: str | None = None) -> tuple[str | None, str | None]:
+    """Return format and compression by a file name's suffixes; of an unknown suffix the format is `other`."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        known = FORMATS.get(suffixes[-2], other) if len(suffixes) > 1 else other
+        return (known if known in TEXT else None), COMPRESSIONS[suffixes[-1]]
+    return (FORMATS.get(suffixes[-1], other) if suffixes else other), None
