@@ -310,7 +310,7 @@ def test_split(settings: Settings) -> FileSource | None:
 def _files(paths: Sequence[str], settings: Settings) -> list[DataFile]:
     from bitlane.sparse.batches.files import find_files
 
-    return find_files(list(paths), other=settings.get("format"))
+    return find_files(list(paths), fallback=settings.get("format"))
 
 
 def _have_test_rows(files: Sequence[DataFile]) -> bool:

@@ -94,7 +94,9 @@ def add_format_argument(parser: Parser, usual: str = "by the suffix", **kind: An
     parser.add_argument(
         "--format",
         choices=NAMES,
-        help=f"format of files whose suffix says none, such as .txt or part-00000 (default: {usual})",
+        metavar="NAME",
+        help=f"format of files whose suffix says none, such as .txt or part-00000: {', '.join(NAMES)} "
+        f"(default: {usual})",
         **kind,
     )
 

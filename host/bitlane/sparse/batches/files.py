@@ -64,7 +64,7 @@ class DataFile:
 
 
 def find_files(
-    paths: str | Path | Sequence[str | Path], filesystem: fs.FileSystem | None = None, other: str | None = None
+    paths: str | Path | Sequence[str | Path], filesystem: fs.FileSystem | None = None, fallback: str | None = None
 ) -> list[DataFile]:
     """Return the files of paths.
 
@@ -76,7 +76,7 @@ def find_files(
         ``s3://``, ``gs://`` and ``hdfs://`` name other file systems; there, ``?`` begins options of the URI.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
-    other : str, optional
+    fallback : str, optional
         The format of files of unknown suffixes, such as ``part-00000``; by default they have none.
 
     Returns
@@ -93,7 +93,7 @@ def find_files(
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise DataError("no path was given")
-    return [file for path in given for file in _files_of(str(path), filesystem, other)]
+    return [file for path in given for file in _files_of(str(path), filesystem, fallback)]
 
 
 def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple[fs.FileSystem, str]:
@@ -106,12 +106,12 @@ def locate_folder(folder: str, filesystem: fs.FileSystem | None = None) -> tuple
 
 
 def segments_below(
-    system: fs.FileSystem, root: str, formats: Sequence[str], other: str | None = None
+    system: fs.FileSystem, root: str, formats: Sequence[str], fallback: str | None = None
 ) -> list[tuple[str, DataFile]]:
     """Return the files of some formats in a folder, with their names relative to it, in the order of these."""
     segments = []
     for info in files_below(system, root):
-        kind, compression = format_of(info.base_name, other)
+        kind, compression = format_of(info.base_name, fallback)
         if kind in formats:
             file = DataFile(system, info.path, info.path, info.size or 0, str(kind), compression)
             segments.append((info.path[len(root) :].lstrip("/"), file))
@@ -129,14 +129,14 @@ def reading(name: str) -> Iterator[None]:
         raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
 
 
-def _files_of(path: str, filesystem: fs.FileSystem | None, other: str | None) -> list[DataFile]:
+def _files_of(path: str, filesystem: fs.FileSystem | None, fallback: str | None) -> list[DataFile]:
     dataset = dataset_path(path) if filesystem is None and not Path(path).exists() else None
     system, root = _locate(str(dataset or path), filesystem)
     prefix = path.partition("://")[0] + "://" if "://" in path else ""
     with reading(path):
         info = system.get_file_info(root)
         if info.type == fs.FileType.File:
-            return [_data_file(system, info, prefix, other)]
+            return [_data_file(system, info, prefix, fallback)]
         if info.type == fs.FileType.Directory:
             infos = files_below(system, root)
         elif _WILD.search(root):
@@ -145,7 +145,7 @@ def _files_of(path: str, filesystem: fs.FileSystem | None, other: str | None) ->
             infos = list(_glob(system, str(PurePosixPath(*components[:fixed])) if fixed else "", components[fixed:]))
         else:
             raise DataError(_nothing(path))
-    data = [info for info in infos if _is_data(info, other)]
+    data = [info for info in infos if _is_data(info, fallback)]
     if not data:
         others = (
             f": of {len(infos)} files, such as {infos[0].base_name}, none has a known suffix: say what they are, "
@@ -154,12 +154,12 @@ def _files_of(path: str, filesystem: fs.FileSystem | None, other: str | None) ->
             else ""
         )
         raise DataError(_nothing(path) + others)
-    return [_data_file(system, info, prefix, other) for info in sorted(data, key=lambda info: str(info.path))]
+    return [_data_file(system, info, prefix, fallback) for info in sorted(data, key=lambda info: str(info.path))]
 
 
-def _is_data(info: fs.FileInfo, other: str | None) -> bool:
+def _is_data(info: fs.FileInfo, fallback: str | None) -> bool:
     """Whether a file has a known format. Text without a byte is left out: it has no rows."""
-    kind = format_of(info.base_name, other)[0]
+    kind = format_of(info.base_name, fallback)[0]
     return kind is not None and not (kind in TEXT and info.size == 0)
 
 
@@ -174,13 +174,13 @@ def _nothing(path: str) -> str:
     return f"no file matches {path!r}{hint}"
 
 
-def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str, other: str | None) -> DataFile:
-    kind, compression = format_of(info.base_name, other)
+def _data_file(system: fs.FileSystem, info: fs.FileInfo, prefix: str, fallback: str | None) -> DataFile:
+    kind, compression = format_of(info.base_name, fallback)
     name = prefix + info.path
     if kind is None:
         known = " ".join(FORMATS)
         packed = " ".join(COMPRESSIONS)
-        if other is not None:
+        if fallback is not None:
             raise DataError(f"{name}: this format is read without {compression} only: unpack it")
         raise DataError(
             f"{name}: unknown format: say what it is, --format csv; known suffixes are {known}, and {packed} of text"

@@ -25,10 +25,10 @@ TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
 
 
-def format_of(name: str, other: str | None = None) -> tuple[str | None, str | None]:
-    """Return format and compression by a file name's suffixes; of an unknown suffix the format is `other`."""
+def format_of(name: str, fallback: str | None = None) -> tuple[str | None, str | None]:
+    """Return format and compression by a file name's suffixes; of an unknown suffix the format is `fallback`."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
-        known = FORMATS.get(suffixes[-2], other) if len(suffixes) > 1 else other
+        known = FORMATS.get(suffixes[-2], fallback) if len(suffixes) > 1 else fallback
         return (known if known in TEXT else None), COMPRESSIONS[suffixes[-1]]
-    return (FORMATS.get(suffixes[-1], other) if suffixes else other), None
+    return (FORMATS.get(suffixes[-1], fallback) if suffixes else fallback), None

@@ -41,7 +41,7 @@ def fails(capsys: pytest.CaptureFixture[str]) -> Call:
 
     def run(*arguments: object) -> str:
         assert main(["sparse", *map(str, arguments)]) != 0
-        (line,) = capsys.readouterr().err.splitlines()
+        *_, line = capsys.readouterr().err.splitlines()
         return line.removeprefix("bitlane: error: ")
 
     return run
