@@ -235,7 +235,8 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
     wrong = numbers_of_cells(text, offsets, numbers)
     if wrong >= 0:
         cell = text[offsets[wrong] : offsets[wrong + 1]].tobytes().decode("utf-8", "replace")
-        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is not a finite number")
+        comma = "; write a point instead of the comma, and no commas between digits" if "," in cell else ""
+        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is not a finite number{comma}")
     empty = np.isnan(numbers)
     numbers[empty] = 0.0
     return numbers, empty

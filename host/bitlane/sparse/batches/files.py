@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import re
 import zipfile
@@ -56,6 +57,8 @@ class DataFile:
 
     def open_stream(self) -> pa.NativeFile:
         """Open the file to be read from its beginning, uncompressed."""
+        if self.compression == "xz":  # Arrow has no such codec
+            return pa.PythonFile(lzma.LZMAFile(self.filesystem.open_input_stream(self.path)), mode="r")
         return self.filesystem.open_input_stream(self.path, compression=self.compression)
 
     def open_file(self) -> pa.NativeFile:
@@ -125,7 +128,7 @@ def reading(name: str) -> Iterator[None]:
         yield
     except BitlaneError:
         raise
-    except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
 
 

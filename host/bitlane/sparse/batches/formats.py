@@ -20,7 +20,7 @@ FORMATS = {
     ".ipc": "arrow",
     ".npz": "npz",
 }
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
 

@@ -203,6 +203,10 @@ def test_times_of_every_type() -> None:
         ({"label": ["0", "1", "so"]}, r"row 1003: label 'so' is neither 0 nor 1 \(nor -1, true, false, yes or no\)"),
         ({"label": [[1], [0], [1]]}, "label column 'label' is list<.*>: it has more than one value in a row"),
         ({"n": ["1", "x", "y"]}, "row 1002: numeric column 'n' has 'x', which is not a finite number"),
+        (
+            {"n": ["1", "0,5", "y"]},
+            "row 1002: numeric column 'n' has '0,5', which is not a finite number; write a point instead of the comma",
+        ),
         ({"n": [1.0, 2.0, float("nan")]}, "row 1003: numeric column 'n' is nan, not a finite float32"),
         ({"n": [1.0, float("-inf"), 0.0]}, "row 1002: numeric column 'n' is -inf, not a finite float32"),
         ({"n": [1e39, 1.0, 1.0]}, "row 1001: numeric column 'n' is inf, not a finite float32"),
