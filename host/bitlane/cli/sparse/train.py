@@ -137,7 +137,6 @@ def _run(arguments: argparse.Namespace) -> None:
             if getattr(arguments, "overwrite", False):
                 remove_training(arguments.out)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
-            _print_columns(settings["data"])
         opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
         result, model, workers = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None
@@ -159,12 +158,19 @@ COMMAND = Command(
 )
 
 
-def _print_columns(settings: data.Settings) -> None:
-    """Print what the training makes of the columns, before it begins."""
-    from bitlane.sparse.batches.schema import Schema, read_schema
+class _Columns:
+    """Prints once what the training makes of the columns: with its first rows, since an error is one line."""
 
-    if isinstance(schema := read_schema(settings), Schema):
-        print(f"{data.data_name(settings['paths'])}: {schema.text()}", file=sys.stderr)
+    def __init__(self, settings: data.Settings):
+        from bitlane.sparse.batches.schema import Schema, read_schema
+
+        schema = read_schema(settings)
+        self._lines = [f"{data.data_name(settings['paths'])}: {schema.text()}"] if isinstance(schema, Schema) else []
+
+    def on_rows(self, _: int) -> None:
+        """Print the columns, if that was not done."""
+        if self._lines:
+            print(self._lines.pop(), file=sys.stderr)
 
 
 def _new_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -256,8 +262,10 @@ def _train(
         watchers = [watcher for watcher in (bar, server) if watcher is not None]
         on_window = [watcher.on_window for watcher in watchers]
 
+        columns = None if hasattr(arguments, "resume") else _Columns(settings["data"])
+
         def on_rows(rows: int) -> None:
-            for watcher in watchers:
+            for watcher in (*watchers, *([] if columns is None else [columns])):
                 watcher.on_rows(rows)
 
         if settings.get("engine"):

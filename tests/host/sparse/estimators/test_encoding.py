@@ -9,6 +9,8 @@ import pytest
 
 from bitlane.errors import DataError
 from bitlane.sparse import Batch, LRClassifier
+from bitlane.sparse.batches.checks import RowLocation
+from bitlane.sparse.batches.moments import scales_of
 from bitlane.sparse.estimators.encoding import find_encoder
 
 pytest.importorskip("numba")
@@ -115,13 +117,15 @@ def test_tables_are_hashed_as_files_are() -> None:
     ]
     table = pa.Table.from_pandas(frame())
     halves = pa.concat_tables([table.slice(0, 2), table.slice(2)])
+    ((_, center, scale),) = scales_of(table.to_batches()[0], ["age"], RowLocation("X"))
     for X in (frame(), table, halves, table.to_batches()[0]):
         batch = encode(X)
         for row, features in enumerate(rows):
             part = slice(batch.offsets[row], batch.offsets[row + 1])
             assert batch.keys[part].tolist() == [key(text) for text, _, _ in features]
             assert batch.fields[part].tolist() == [field for _, field, _ in features]
-            assert batch.values[part].tolist() == [value for _, _, value in features]
+            values = [value if text != "age" else (value - center) / scale for text, _, value in features]
+            np.testing.assert_allclose(batch.values[part], values, rtol=1e-6)
     assert find_encoder(frame(), None, True).fields == 5
     with pytest.raises(DataError, match="fields applies to arrays and batches only: each column of a table is a field"):
         encode(frame(), [0] * 5)
@@ -183,7 +187,7 @@ def test_batches_stay_as_they_are(seed: int) -> None:
         (sparse.csr_matrix([[1.0, np.inf]]), "X holds 1 NaN, infinite or too large value"),
         ([["a", "b"]], "X holds <U1 values: it must hold numbers; give text in a table with named columns"),
         ([[1.0, 1j]], "Complex data not supported: X holds complex128 values"),
-        (pd.DataFrame({"a": [[1, 2]]}), "column 'a' is list<.*int64>"),
+        (pd.DataFrame({"a": [{"b": 1}]}), "column 'a' is struct<.*int64>"),
         (pd.DataFrame({"a": [1, "x"]}), "X has a column that cannot be used"),
         (pd.DataFrame(index=[1, 2]), "0 feature"),
     ],
