@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.argument_types import positive
 from bitlane.cli.command import Command
 from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.errors import DataError
+from bitlane.support.optional import require_extra
 
 from . import data
 from .mirror import add_mirror_argument, update_mirror
 from .models import add_model_argument
-from .registry import add_registry_argument, manifest_text, open_registry, quantization_text
+from .registry import add_registry_argument, calibrator_text, manifest_text, open_registry, quantization_text
 from .validating import add_held_out_arguments, held_out_rows
 
 if TYPE_CHECKING:
+    from bitlane.sparse.batches.batch import Batch
     from bitlane.sparse.models.model import SparseModel
+    from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.registry.manifest import Description
     from bitlane.sparse.registry.quantizing import Quantization
+    from bitlane.sparse.scoring.model import FrozenModel
 
 AUTO = "auto"
 COMPANIONS = (
     Companion(("bits",), "--held-out to measure the loss", lambda arguments: bool(arguments.held_out)),
+    Companion(("calibrate",), "--held-out to fit the calibrator", lambda arguments: bool(arguments.held_out)),
+    Companion(("levels", "max_loss"), "--bits", lambda arguments: arguments.bits is not None),
     Companion(
-        ("levels", "max_loss", "held_out", "test_fraction", "allow_learned"),
-        "--bits",
-        lambda arguments: arguments.bits is not None,
+        ("held_out", "test_fraction", "allow_learned"),
+        "--bits or --calibrate",
+        lambda arguments: arguments.bits is not None or arguments.calibrate is not None,
     ),
 )
 
@@ -58,6 +65,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="most AUC and log loss that few bits may lose on the held-out rows (default: 0.0005)",
     )
+    parser.add_argument_group("calibration").add_argument(
+        "--calibrate",
+        choices=("platt", "isotonic"),
+        help="fit a calibrator to the held-out rows, which predictions of the version pass through: platt, a line of "
+        "the log odds, or isotonic, steps of the probability (default: a delta has that of its parent)",
+    )
+    group = parser.add_argument_group("what few bits and a calibrator are measured on")
     add_held_out_arguments(group, required=False)
     add_mirror_argument(parser)
 
@@ -71,42 +85,82 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.base and arguments.parent is not None:
         raise DataError("use either --base or --parent, not both")
     check_companions(arguments, given_options(arguments), COMPANIONS)
-    parent = None
+    if arguments.calibrate is not None:
+        require_extra("sklearn", "--calibrate", "'bitlane[datasets]'")
+    parent = above = None
     if arguments.parent is not None:
         parent = registry.resolve(arguments.parent)
     elif not arguments.base and (known := registry.numbers()):
         chain = chain_above(registry, known[-1], LONGEST_CHAIN)
-        parent = chain[-1].version if chain else None
+        parent, above = (chain[-1].version, None) if chain else (None, registry.manifest(known[-1]).description)
     if parent is not None and arguments.shards is not None:
         raise DataError(f"--shards: a delta has the shards of its parent, version {parent}; omit it, or add --base")
     if parent is not None and arguments.bits is not None:
         raise DataError(f"--bits: a delta has the levels of its parent, version {parent}; omit it, or add --base")
-    quantize = None if arguments.bits is None else partial(_quantize, arguments)
-    folder = Path(arguments.model)
-    manifest = publish_folder(registry, folder, parent=parent, shards=arguments.shards or 1, quantize=quantize)
+    measured = _Measured(arguments)
+    if arguments.held_out:
+        measured.check()
+    manifest = publish_folder(
+        registry,
+        Path(arguments.model),
+        parent=parent,
+        shards=arguments.shards or 1,
+        quantize=measured.quantize if arguments.bits is not None else None,
+        calibrate=measured.calibrate if arguments.calibrate is not None else _inherit(above),
+    )
     print(manifest_text(manifest))
-    if quantize is not None:
+    if arguments.bits is not None:
         print(quantization_text(manifest))
+    if arguments.calibrate is not None:
+        print(calibrator_text(manifest))
     update_mirror(arguments, registry)
 
 
-def _quantize(arguments: argparse.Namespace, model: SparseModel) -> Quantization:
-    from bitlane.sparse.registry.folders import data_of
-    from bitlane.sparse.registry.learned import check_not_learned
-    from bitlane.sparse.registry.quantizing import MAX_LOSS, choose_levels
-    from bitlane.sparse.training.run_folder import find_model, read_settings
+class _Measured:
+    """What is measured on the held-out rows."""
 
-    settings = read_settings(find_model(Path(arguments.model)))
-    described = data_of(None if settings is None else settings.get("data"))
-    rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
-    print(check_not_learned(described, rows, str(arguments.model)))
-    return choose_levels(
-        model,
-        held_out_rows(arguments.held_out, arguments.test_fraction, described, model.spec),
-        None if arguments.bits == AUTO else int(arguments.bits),
-        arguments.levels or "nearest",
-        MAX_LOSS if arguments.max_loss is None else arguments.max_loss,
-    )
+    def __init__(self, arguments: argparse.Namespace):
+        from bitlane.sparse.registry.folders import data_of
+        from bitlane.sparse.training.run_folder import find_model, read_settings
+
+        settings = read_settings(find_model(Path(arguments.model)))
+        self._arguments, self._data = arguments, data_of(None if settings is None else settings.get("data"))
+
+    def check(self) -> None:
+        """Print whether the model has learned these rows; raise DataError if it has, and may not."""
+        from bitlane.sparse.registry.learned import check_not_learned
+
+        arguments = self._arguments
+        rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, self._data)
+        print(check_not_learned(self._data, rows, str(arguments.model)))
+
+    def quantize(self, model: SparseModel) -> Quantization:
+        from bitlane.sparse.registry.quantizing import MAX_LOSS, choose_levels
+
+        given = self._arguments
+        return choose_levels(
+            model,
+            self._rows(model.spec),
+            None if given.bits == AUTO else int(given.bits),
+            given.levels or "nearest",
+            MAX_LOSS if given.max_loss is None else given.max_loss,
+        )
+
+    def calibrate(self, model: FrozenModel) -> Mapping[str, Any]:
+        from bitlane.sparse.registry.calibrating import fit_calibrator
+
+        return fit_calibrator(model, self._rows(model.spec), self._arguments.calibrate)
+
+    def _rows(self, spec: ModelSpec) -> Iterator[Batch]:
+        return held_out_rows(self._arguments.held_out, self._arguments.test_fraction, self._data, spec)
+
+
+def _inherit(above: Description | None) -> Callable[[FrozenModel], Mapping[str, Any] | None] | None:
+    """Return what gives a base the calibrator of the version above which a delta would have been one too many."""
+    if above is None or above.calibrator is None:
+        return None
+    before, calibrator = (above.spec.kind, above.spec.loss), above.calibrator
+    return lambda model: calibrator if (model.spec.kind, model.spec.loss) == before else None
 
 
 COMMAND = Command(

@@ -74,6 +74,16 @@ def quantization_text(manifest: Manifest) -> str:
     return text + (f"; {refused}" if refused else "")
 
 
+def calibrator_text(manifest: Manifest) -> str:
+    """Return what a new calibrator does, as a line."""
+    record = manifest.description.calibrator or {}
+    figures = (
+        f"{name} {number_text(record['before'][key])} -> {number_text(record['after'][key])}"
+        for name, key in (("calibration", "calibration"), ("log loss", "log_loss"))
+    )
+    return f"{record['kind']}: {', '.join(figures)} on the {record['held_out_rows']:,} held-out rows it was fitted to"
+
+
 def number_text(value: float | None) -> str:
     """Return a metric as text."""
     return NONE if value is None else f"{value:.4f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.models.enriched import has_statistics
 from bitlane.sparse.models.model import SparseModel
-from bitlane.sparse.registry.manifest import Description, Manifest
+from bitlane.sparse.registry.manifest import Description, Manifest, check_successor
 from bitlane.sparse.registry.publisher import metrics_of
-from bitlane.sparse.registry.quantizing import Quantization
+from bitlane.sparse.registry.quantizing import Quantization, frozen_model
 from bitlane.sparse.registry.registry import Draft, ModelRegistry
 from bitlane.sparse.registry.writing import Written, write_version
+from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.servers.cuts import Cut, cut_of
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.shard_files import merged, write_cut
@@ -39,6 +41,7 @@ def publish_folder(
     parent: int | None = None,
     shards: int = 1,
     quantize: Callable[[SparseModel], Quantization] | None = None,
+    calibrate: Callable[[FrozenModel], Mapping[str, Any] | None] | None = None,
     metrics: Mapping[str, float] | None = None,
 ) -> Manifest:
     """Publish the model of a folder.
@@ -54,6 +57,9 @@ def publish_folder(
         Of a base; a change has those of its parent.
     quantize : callable, optional
         Of a base: returns the levels of the model's values, see `choose_levels`. Default: float32.
+    calibrate : callable, optional
+        Returns the record of a calibrator for the model as this version will score it, see `fit_calibrator`. Default:
+        a change has that of its parent.
     metrics : dict of float, optional
         For the manifest. Default: those of the training's last window, if there is one.
 
@@ -76,6 +82,7 @@ def publish_folder(
     partition = Partition(chain[-1].shards, chain[-1].virtual_shards) if chain else Partition(shards)
     settings = read_settings(folder)
     quantization = None if quantize is None or parent is not None else quantize(model)
+    codebook = None if quantization is None else quantization.codebook
     description = Description(
         model.spec,
         data_of(None if settings is None else settings.get("data")),
@@ -83,7 +90,11 @@ def publish_folder(
         last_metrics(folder) if metrics is None else metrics,
         None if quantization is None else quantization.record,
     )
-    codebook = None if quantization is None else quantization.codebook
+    if calibrate is not None:
+        if chain:
+            check_successor(chain[-1], description, partition.servers, partition.virtual_shards)
+        levels = registry.shard(chain[:1], 0)[0].rows.codebook if chain else codebook
+        description = replace(description, calibrator=calibrate(frozen_model(model, levels)))
 
     def write(draft: Draft) -> list[Written]:
         written = []

@@ -36,6 +36,8 @@ class Description:
         At publishing, for example AUC of the last window.
     quantization : dict, optional
         Of a base: bits, kind of levels, measured loss.
+    calibrator : dict, optional
+        What maps the scores, see `fit_calibrator`. A delta without one has that of its parent.
     """
 
     spec: ModelSpec
@@ -43,9 +45,10 @@ class Description:
     rows_seen: int = 0
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     quantization: Mapping[str, Any] | None = None
+    calibrator: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("data", "metrics", "quantization"):  # as they are read from the file
+        for name in ("data", "metrics", "quantization", "calibrator"):  # as they are read from the file
             object.__setattr__(self, name, plain(getattr(self, name)))
 
     @property
@@ -119,6 +122,7 @@ class Manifest:
         try:
             spec = ModelSpec.from_json(record.pop("spec"))
             given = {each: record.pop(each) for each in ("data", "rows_seen", "metrics", "quantization")}
+            given["calibrator"] = record.pop("calibrator", None)  # older manifests have none
             files = tuple(StoredFile(**each) for each in record.pop("files"))
             return cls(**record, files=files, description=Description(spec, **given))
         except (KeyError, TypeError, AttributeError) as error:

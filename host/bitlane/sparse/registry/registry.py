@@ -19,6 +19,7 @@ from bitlane.sparse.registry import records
 from bitlane.sparse.registry.labels import Labels, Move
 from bitlane.sparse.registry.manifest import BASE, NAME, Description, Manifest
 from bitlane.sparse.registry.readers import Readers
+from bitlane.sparse.scoring.calibrators import Calibrator, read_calibrator
 from bitlane.sparse.scoring.layers import LayeredTable, PartitionedTable, overlaid
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.servers.partition import Partition
@@ -214,6 +215,7 @@ class ModelRegistry:
         """
         chain = self.chain(version)
         last, known = chain[-1], [each.version for each in chain]
+        calibrator = self.calibrator(last)
         tables: list[LayeredTable] = []
         if after is not None and after.version in known and isinstance(after.table, PartitionedTable):
             chain = chain[known.index(after.version) + 1 :]
@@ -226,11 +228,15 @@ class ModelRegistry:
             table = PartitionedTable(
                 list(pool.map(of_shard, range(last.shards))), Partition(last.shards, last.virtual_shards)
             )
-        return FrozenModel(last.description.spec, table, self.dense(last, cache), version)
+        return FrozenModel(last.description.spec, table, self.dense(last, cache), version, calibrator=calibrator)
 
     def dense(self, manifest: Manifest, cache: Path | None = None) -> dict[str, NDArray[np.float32]]:
         """Return the dense weights of a version by name; errors as of `load`."""
         return read_dense(self.folder(manifest.version), {file.name: file for file in manifest.files}, cache)
+
+    def calibrator(self, manifest: Manifest) -> Calibrator | None:
+        """Return the calibrator of a version, or None; raises DataError if it is damaged."""
+        return read_calibrator(manifest.description.calibrator, f"version {manifest.version}")
 
     def shard(self, chain: list[Manifest], shard: int, cache: Path | None = None) -> list[ShardChange]:
         """Return a shard in each version of a chain; errors as of `load`."""

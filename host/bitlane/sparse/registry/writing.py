@@ -44,6 +44,7 @@ def write_version(
     ----------
     registry : ModelRegistry
     description : Description
+        A change has the levels of its base, and without a calibrator that of its parent.
     shards : Partition
         How keys are spread over the shards.
     chain : sequence of Manifest
@@ -60,7 +61,11 @@ def write_version(
     """
     if chain:
         check_successor(chain[-1], description, shards.servers, shards.virtual_shards)
-        description = replace(description, quantization=chain[0].description.quantization)
+        description = replace(
+            description,
+            quantization=chain[0].description.quantization,
+            calibrator=description.calibrator or chain[-1].description.calibrator,
+        )
     with registry.draft() as draft:
         written = write(draft)
         if description.quantization is not None:

@@ -11,6 +11,7 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.losses import predictions
 from bitlane.sparse.models.model import score_functions
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.scoring.calibrators import Calibrator
 from bitlane.sparse.scoring.layers import WeightTable
 
 Floats = NDArray[np.float32]
@@ -30,6 +31,8 @@ class FrozenModel:
         In its registry.
     device : str, default="cpu"
         Where torch computes the layers of a network.
+    calibrator : Calibrator, optional
+        Of log loss: maps all scores, so that predictions, and what is measured of either, are calibrated.
     """
 
     is_remote = False  # whether a call asks other machines for weights
@@ -41,15 +44,16 @@ class FrozenModel:
         dense: Mapping[str, Floats],
         version: int | None = None,
         device: str = "cpu",
+        calibrator: Calibrator | None = None,
     ):
         self.spec = spec
         self.table = table
         self.version = version
         self.dense = {name: np.require(each, np.float32, ("C", "WRITEABLE")) for name, each in dense.items()}
-        self._functions = score_functions(spec, device)
+        self._functions, self._calibrator = score_functions(spec, device), calibrator
 
     def scores(self, batch: Batch) -> Floats:
-        """Return the scores of a batch, float32 [rows]: the logit or the prediction. Labels are not used.
+        """Return the scores of a batch, float32 [rows]: the calibrated logit or the prediction. Labels are not used.
 
         Unknown keys contribute nothing.
 
@@ -90,4 +94,4 @@ class FrozenModel:
         index = np.arange(len(weights))
         index[~known] = -1
         scores: Floats = self._functions.scores(batch, weights, index, self.dense)
-        return scores
+        return scores if self._calibrator is None else self._calibrator(scores)

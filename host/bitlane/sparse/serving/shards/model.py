@@ -11,6 +11,7 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.losses import predictions
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.layout import Layout
+from bitlane.sparse.scoring.calibrators import Calibrator
 from bitlane.sparse.scoring.layers import Floats
 from bitlane.sparse.scoring.model import FrozenModel
 from bitlane.sparse.serving.shards.front import Front, FrontTable
@@ -29,6 +30,8 @@ class ShardedModel(FrozenModel):
     dense : mapping from str to float32 array
         As of `FrozenModel`.
     version : int
+    calibrator : Calibrator, optional
+        As of `FrozenModel`.
 
     Attributes
     ----------
@@ -37,9 +40,16 @@ class ShardedModel(FrozenModel):
 
     is_remote = True
 
-    def __init__(self, spec: ModelSpec, front: Front, dense: Mapping[str, Floats], version: int):
+    def __init__(
+        self,
+        spec: ModelSpec,
+        front: Front,
+        dense: Mapping[str, Floats],
+        version: int,
+        calibrator: Calibrator | None = None,
+    ):
         self.weights = FrontTable(front, version, Layout(spec.blocks()).values)
-        super().__init__(spec, self.weights, dense, version)
+        super().__init__(spec, self.weights, dense, version, calibrator=calibrator)
 
     def predict_partial(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_], tuple[int, ...]]:
         """Return predictions, which keys are known, and the shards that did not answer in time: their keys are not."""

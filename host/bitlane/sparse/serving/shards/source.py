@@ -113,12 +113,12 @@ class ShardedRegistry(ModelRegistry):
         Raises
         ------
         BitlaneError
-            As of `Front.load`, or the dense weights cannot be read.
+            As of `Front.load`, or the dense weights or the calibrator cannot be read.
         """
         manifest = self.manifest(version)
-        dense = self.dense(manifest, cache)
+        dense, calibrator = self.dense(manifest, cache), self.calibrator(manifest)
         self._front.load(version)
-        model = ShardedModel(manifest.description.spec, self._front, dense, version)
+        model = ShardedModel(manifest.description.spec, self._front, dense, version, calibrator)
         for _ in range(_ATTEMPTS):  # connections are made, and functions compiled, before a request comes
             if not model.weights.lookup_partial(_FIRST_KEYS).missing:
                 break
