@@ -143,14 +143,14 @@ def test_fields_above_the_models_are_refused(seed: int) -> None:
 def test_requests_beyond_the_limit_are_refused_at_once() -> None:
     model, begun, go = constant_model(3), threading.Event(), threading.Event()
     served = serving(model, limit=1)
-    predict = model.predict
+    predict = model.predict_partial
 
     def slow(batch):
         begun.set()
         assert go.wait(20)
         return predict(batch)
 
-    model.predict = slow
+    model.predict_partial = slow
     with flight_service(served) as address, ScoringClient(address, deadline=20) as first:
         with ScoringClient(address, deadline=20) as second:
             thread = threading.Thread(target=first.score, args=ROW)
@@ -166,8 +166,8 @@ def test_requests_beyond_the_limit_are_refused_at_once() -> None:
 
 def test_a_deadline_ends_the_wait_and_the_client_goes_on() -> None:
     model, go = constant_model(3), threading.Event()
-    predict = model.predict
-    model.predict = lambda batch: (go.wait(20), predict(batch))[1]
+    predict = model.predict_partial
+    model.predict_partial = lambda batch: (go.wait(20), predict(batch))[1]
     with flight_service(serving(model)) as address, ScoringClient(address, deadline=20) as client:
         begin = time.monotonic()
         with pytest.raises(DeadlineExceeded, match="did not answer in time"):

@@ -148,7 +148,7 @@ def test_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lane", ["http", "flight"])
 def test_running_requests_end_before_the_service_does(lane: str) -> None:
     model, begun, go = constant_model(3), threading.Event(), threading.Event()
-    predict, found = model.predict, []
+    predict, found = model.predict_partial, []
     with whole_service(MemoryRegistry(model)) as (server, browser):
         client = ScoringClient(server.flight_address, deadline=20)
 
@@ -163,7 +163,7 @@ def test_running_requests_end_before_the_service_does(lane: str) -> None:
             else:
                 found.append(client.score(np.array([7], np.uint64), np.array([0, 1])).version)
 
-        model.predict = slow
+        model.predict_partial = slow
         asking = threading.Thread(target=ask)
         asking.start()
         assert begun.wait(10)

@@ -254,14 +254,14 @@ def test_columns_are_in_the_metadata() -> None:
 def test_requests_beyond_the_limit_get_503() -> None:
     model, begun, go = constant_model(3), threading.Event(), threading.Event()
     with whole_service(MemoryRegistry(model), limit=1) as (server, browser):
-        predict = model.predict
+        predict = model.predict_partial
 
         def slow(batch):
             begun.set()
             assert go.wait(20)
             return predict(batch)
 
-        model.predict = slow
+        model.predict_partial = slow
         other = Browser(server.http_address)
         found = []
         thread = threading.Thread(target=lambda: found.append(other.infer(**ROW)))
@@ -280,14 +280,14 @@ def test_requests_beyond_the_limit_get_503() -> None:
 def test_a_failure_of_the_model_is_an_error_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     model = constant_model(3)
     with whole_service(MemoryRegistry(model)) as (_, browser):
-        good = model.predict
-        model.predict = lambda batch: 1 / 0
+        good = model.predict_partial
+        model.predict_partial = lambda batch: 1 / 0
         status, answer = browser.infer(**ROW)
         assert status == 500 and answer == {"error": "ZeroDivisionError: division by zero"}
-        model.predict = lambda batch: np.array([1.0, np.inf], np.float32)
+        model.predict_partial = lambda batch: (np.array([1.0, np.inf], np.float32), good(batch)[1], ())
         status, answer = browser.infer(**ROW)
         assert status == 500 and answer["error"].startswith("the prediction of row 1 is inf")
-        model.predict = good
+        model.predict_partial = good
         assert browser.infer(**ROW)[0] == 200
 
 
