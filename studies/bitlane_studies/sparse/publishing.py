@@ -62,8 +62,8 @@ def seconds(call: Callable[[], object]) -> float:
 
 def files_of(registry: ModelRegistry, manifest: Manifest) -> list[Path]:
     """Return the files of a version on the local disk."""
-    folder = Path(registry.folder(manifest.version).address)
-    return [folder / file.name for file in manifest.files]
+    folder = registry.folder(manifest.version)
+    return [Path(folder.name_of(file.name)) for file in manifest.files]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
