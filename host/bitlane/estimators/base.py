@@ -36,7 +36,7 @@ from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
 from bitlane.training.stopping import PlateauEnding
 from bitlane.training.table_scaling import scaling_of
-from bitlane.training.train import InitialModel, train
+from bitlane.training.train import FEW_ROWS, InitialModel, train
 
 from .device_build import device_build
 from .distance import with_distance
@@ -308,8 +308,7 @@ class LinearSGD(VersionedPickle, BaseEstimator):
                 trained = len(self.intercept_)
                 raise DataError(f"y has {targets.shape[1]} target(s), but the model was fitted to {trained}")
         call, rows, multiple = self._calls if fitted else 0, len(table), 1
-        seed, weights = seed_of_call(as_seed(self.random_state), call), row_weights(sample_weight, rows)
-        learns = True
+        seed, weights, learns = seed_of_call(as_seed(self.random_state), call), row_weights(sample_weight, rows), True
         if weights is not None:
             copies, multiple = absolute_copies(weights, generator(seed, COPIES))
             if learns := bool(copies.any()):
@@ -320,10 +319,12 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         if fitted:
             ranges = self._ranges.merged(ranges)
             coef, intercept = np.atleast_2d(self._dense()), self.intercept_
-        start = InitialModel(coef, intercept, ranges)
         batch = as_integer("batch_size", as_python(self.batch_size), 1) * multiple
+        start = InitialModel(coef, intercept, ranges)
         options = replace(self._options(class_weight, start, batch, seed, epochs=1), draws="epoch")
         scaling = scaling_of(ranges, options)
+        if fitted and scaling.margins and self._ranges.features.rows < FEW_ROWS:
+            start = start.rescaled(scaling_of(self._ranges, options), scaling)
         curve: list[float] = getattr(self, "loss_curve_", []) if call else []  # a loaded model has none
         warned: set[str] = getattr(self, "_warned", set()) if call else set()
         with warning_once(warned), np.errstate(over="ignore", invalid="ignore"):

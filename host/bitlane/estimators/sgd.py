@@ -289,6 +289,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
     ) -> Classifier:
         """Train one pass over a piece of the data, as `SGDRegressor.partial_fit` does.
 
+        With all losses but squares, a column whose range grows keeps its scaled weight up to the 64th row.
+
         Parameters
         ----------
         X : array-like of shape (rows, n)

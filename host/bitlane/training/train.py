@@ -48,6 +48,7 @@ _logger = logging.getLogger(__name__)
 SATURATED = 1e-3  # clipped values for each row read, above which a training warns
 ROW_ORDER = 1 << 32  # generator of the row order; the generators of draw sets are numbered from 0
 ROUNDING = ROW_ORDER + 1  # generator of the seed of random rounding
+FEW_ROWS = 64  # of a stream: up to here the scales are far from those of the rows that follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,17 @@ class InitialModel:
     coef: Floats | None = None
     intercept: Floats | None = None
     ranges: TableRanges | None = None
+
+    def rescaled(self, before: Scaling, after: Scaling) -> InitialModel:
+        """Return the model with the same scaled weights in the columns whose scales have grown.
+
+        What is predicted at the centres before, near the rows so far, stays.
+        """
+        assert self.coef is not None and self.intercept is not None
+        grown = (before.scale > 0) & (after.scale > before.scale)
+        shrinkage = np.divide(before.scale, after.scale, out=np.ones_like(after.scale), where=grown)
+        coef = self.coef * shrinkage
+        return replace(self, coef=coef, intercept=self.intercept + (self.coef - coef) @ before.center)
 
 
 def train(
