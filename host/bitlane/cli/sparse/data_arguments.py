@@ -73,7 +73,7 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="columns of text with several values in a cell, each of which is a feature (default: columns of lists)",
     )
-    add("--several-separator", metavar="TEXT", help="between the values of a cell (default: |)")
+    add("--several-separator", metavar="TEXT", help="between the values of a cell (default: a vertical bar)")
     add(
         "--several-pooling",
         choices=("mean", "sum"),
