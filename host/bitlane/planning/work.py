@@ -14,7 +14,7 @@ from bitlane.contract.encoding import ValueType
 from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.driver.encoding import set_runs
+from bitlane.driver.encoding import region_words, set_runs
 from bitlane.driver.fit import check_fit
 from bitlane.driver.job import PAGE
 from bitlane.errors import DataError
@@ -162,11 +162,13 @@ def _buffer_bytes(plan: ExecutionPlan, largest: _LaunchShape, launches: int, enc
     """Return the bytes of the buffers: of a launch, of the samples of the next one, and of the raw rows."""
     geometry, epochs = largest.geometry, largest.epochs
     launch = plan.bytes_needed(geometry, epochs, largest.snapshots)
-    if encoding is not None:
-        return launch + _pages(encoding.encoding.source_words)
+    sets = min(plan.draw_sets, epochs)
+    if encoding is not None:  # its draw regions are further apart
+        regions = sets * geometry.draws
+        apart = _pages(regions * region_words(geometry.draw_words)) - _pages(regions * geometry.draw_words)
+        return launch + apart + _pages(encoding.encoding.source_words)
     if launches == 1 or not plan.double_buffered:
         return launch
-    sets = min(plan.draw_sets, epochs)
     base = (1 if plan.shared_base else sets) * geometry.base_words
     return launch + _pages(base) + _pages(sets * geometry.draw_words)
 
