@@ -68,16 +68,16 @@ class InitialModel:
     intercept: Floats | None = None
     ranges: TableRanges | None = None
 
-    def rescaled(self, before: Scaling, after: Scaling) -> InitialModel:
+    def rescaled(self, old_scaling: Scaling, scaling: Scaling) -> InitialModel:
         """Return the model with the same scaled weights in the columns whose scales have grown.
 
         What is predicted at the centres before, near the rows so far, stays.
         """
         assert self.coef is not None and self.intercept is not None
-        grown = (before.scale > 0) & (after.scale > before.scale)
-        shrinkage = np.divide(before.scale, after.scale, out=np.ones_like(after.scale), where=grown)
+        grown = (old_scaling.scale > 0) & (scaling.scale > old_scaling.scale)
+        shrinkage = np.divide(old_scaling.scale, scaling.scale, out=np.ones_like(scaling.scale), where=grown)
         coef = self.coef * shrinkage
-        return replace(self, coef=coef, intercept=self.intercept + (self.coef - coef) @ before.center)
+        return replace(self, coef=coef, intercept=self.intercept + (self.coef - coef) @ old_scaling.center)
 
 
 def train(
