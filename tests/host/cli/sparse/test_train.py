@@ -360,7 +360,7 @@ def test_numbers_of_any_unit_are_learned(here: Path, capsys: pytest.CaptureFixtu
     rng = np.random.default_rng(seed)
     numbers = rng.normal(size=4_000)
     clicks = rng.random(4_000) < 1 / (1 + np.exp(-2 * numbers))
-    unit, offset = float(10.0 ** rng.integers(2, 9)), float(rng.integers(-3, 4))
+    unit, offset = float(10.0 ** rng.integers(5, 9)), float(rng.integers(-3, 4))
     lines = [f"{int(y)},{unit * (x + offset)!r}" for y, x in zip(clicks, numbers.tolist(), strict=True)]
     (here / "n.csv").write_text("label,n\n" + "\n".join(lines) + "\n")
     for kind in ("lr", "fm"):
