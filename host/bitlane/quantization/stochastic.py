@@ -45,7 +45,7 @@ def model_cut(bits: int | None) -> int:
 
 
 def check_gradient_bits(bits: int | None) -> None:
-    """Raise DataError unless gradients are not rounded, or to a number of bits that there is."""
+    """Raise DataError unless the bits of rounded gradients are None or a number that the hardware has."""
     if bits is not None:
         _check_bits("gradient_bits", bits, GRADIENT_BITS)
 

@@ -185,7 +185,7 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
     return test_split({**settings, "paths": paths}) or source
 
 
-def held_out_rows(
+def identify_rows(
     paths: Sequence[str], fraction: float | None, allowed: bool, settings: Settings | None = None
 ) -> HeldOutRows:
     """Return which rows `open_evaluation` opens, so that they can be compared with those of a training.

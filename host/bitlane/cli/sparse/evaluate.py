@@ -25,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.sparse.training.evaluation import evaluate
 
     model, settings = load_model(arguments)
-    rows = data.held_out_rows(arguments.data, arguments.test_fraction, arguments.allow_learned, settings)
+    rows = data.identify_rows(arguments.data, arguments.test_fraction, arguments.allow_learned, settings)
     told = check_not_learned(settings, rows, str(arguments.model))
     source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=True)
     with row_progress("evaluating", None) as bar:

@@ -131,7 +131,7 @@ class _Measured:
         from bitlane.sparse.registry.learned import check_not_learned
 
         arguments = self._arguments
-        rows = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, self._data)
+        rows = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, self._data)
         print(check_not_learned(self._data, rows, str(arguments.model)))
 
     def quantize(self, model: SparseModel) -> Quantization:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,11 +263,13 @@ def _train(
         watchers = [watcher for watcher in (bar, server) if watcher is not None]
         on_window = [watcher.on_window for watcher in watchers]
 
-        columns = None if hasattr(arguments, "resume") else _Columns(settings["data"])
+        callbacks: list[Callable[[int], object]] = [watcher.on_rows for watcher in watchers]
+        if not hasattr(arguments, "resume"):
+            callbacks.append(_Columns(settings["data"]).on_rows)
 
         def on_rows(rows: int) -> None:
-            for watcher in (*watchers, *([] if columns is None else [columns])):
-                watcher.on_rows(rows)
+            for callback in callbacks:
+                callback(rows)
 
         if settings.get("engine"):
             result = engine.train_on_ray(arguments, settings, run, on_window, on_rows)

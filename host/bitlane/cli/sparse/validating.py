@@ -141,7 +141,7 @@ def _inputs(arguments: argparse.Namespace, registry: ModelRegistry, version: int
         described = registry.manifest(version).description.data
     except BitlaneError:
         described = {}  # the validation tells it
-    given = data.held_out_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
+    given = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
     return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook), given)
 
 

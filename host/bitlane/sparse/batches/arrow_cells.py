@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +35,15 @@ def text_of(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def missing_of(column: pa.Array) -> NDArray[np.bool_] | None:
     """Return which cells are null, bool [rows], or None if there is none."""
     return np.asarray(column.is_null().to_numpy(zero_copy_only=False)) if column.null_count else None
+
+
+def by_entry(column: pa.Array, keys_of: Callable[[pa.Array], NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Return the keys of a dictionary's cells, uint64 [rows], of which each entry is hashed once; nulls have any."""
+    if len(column.dictionary) > 2 * len(column):
+        return keys_of(column.dictionary_decode())
+    keys = keys_of(column.dictionary)
+    codes = np.asarray(pc.fill_null(column.indices, 0))
+    return keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
 
 
 def is_text(kind: pa.DataType) -> bool:

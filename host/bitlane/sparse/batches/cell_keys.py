@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrow_cells import is_list, is_text, missing_of, text_of
+from bitlane.sparse.batches.arrow_cells import by_entry, is_list, is_text, missing_of, text_of
 from bitlane.sparse.batches.cell_texts import text_of_boolean, text_of_integer, text_of_number, text_of_text
 from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.hashing import cell_key, cell_keys, integer_keys, text_keys
@@ -59,7 +59,7 @@ def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Ke
     """
     given = column.type
     if pa.types.is_dictionary(given):
-        keys = _of_dictionary(column, name, kind, location)
+        keys = by_entry(column, lambda cells: keys_of(cells, name, kind, location))
     elif pa.types.is_integer(given) and kind != "boolean":
         keys = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
     elif is_text(given):
@@ -71,15 +71,6 @@ def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Ke
     if (missing := missing_of(column)) is not None:
         keys[missing] = cell_key(name, None)
     return keys
-
-
-def _of_dictionary(column: pa.Array, name: str, kind: str, location: RowLocation) -> Keys:
-    """Hash each entry once."""
-    if len(column.dictionary) > 2 * len(column):
-        return keys_of(column.dictionary_decode(), name, kind, location)
-    keys = keys_of(column.dictionary, name, kind, location)
-    codes = np.asarray(pc.fill_null(column.indices, 0))
-    return keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
 
 
 def _of_texts(column: pa.Array, name: str, kind: str) -> Keys:

@@ -11,8 +11,8 @@
 | missing | nothing |
 
 CSV, JSON and requests have texts where Parquet, Arrow and tables have types. So a schema says the type of each column,
-and a text is read as a value of it; what is none stays as it is. In columns of numbers, integers with leading zeros
-stay as they are: they are codes.
+and a text is read as a value of it, or stays as it is if it cannot be. In columns of numbers, integers with leading
+zeros stay as they are: they are codes.
 """
 
 from __future__ import annotations

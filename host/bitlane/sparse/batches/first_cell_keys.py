@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.arrow_cells import missing_of, text_of
+from bitlane.sparse.batches.arrow_cells import by_entry, missing_of, text_of
 from bitlane.sparse.batches.checks import RowLocation
 from bitlane.sparse.batches.hashing import cell_key, integer_keys, text_keys
 
@@ -29,11 +29,7 @@ def first_keys_of(column: pa.Array, name: str, location: RowLocation) -> NDArray
     kind = column.type
     missing = missing_of(column)
     if pa.types.is_dictionary(kind):
-        if len(column.dictionary) > 2 * len(column):
-            return first_keys_of(column.dictionary_decode(), name, location)
-        keys = first_keys_of(column.dictionary, name, location)
-        codes = np.asarray(pc.fill_null(column.indices, 0))
-        keys = keys[codes] if len(keys) else np.zeros(len(codes), np.uint64)
+        keys = by_entry(column, lambda cells: first_keys_of(cells, name, location))
     elif pa.types.is_integer(kind):
         keys = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
     elif pa.types.is_floating(kind):

@@ -55,7 +55,6 @@ def _moments(numbers: NDArray[np.float64]) -> tuple[float, float]:
     units = numbers / largest  # squares of these do not overflow
     usual = np.clip(units, *np.quantile(units, _TAILS))
     center = float(usual.mean())
-    for spread in (usual.std(), units.std(), abs(center), 1.0):
-        if spread > 1e-12 * abs(center):
-            return center * largest, float(spread) * largest
-    return center * largest, largest
+    spreads = (usual.std(), units.std(), abs(center), 1.0)  # the center is 1 at most
+    spread = next(each for each in spreads if each > 1e-12 * abs(center))
+    return center * largest, float(spread) * largest
