@@ -80,8 +80,9 @@ def test_baseline(sandbox: Sandbox) -> None:
 
 
 def test_cheap_tests_run_first(sandbox: Sandbox) -> None:
-    (sandbox.root / TEST).write_text("def test_a():\n    assert False\n\n\ndef test_b():\n    assert False\n")
-    names, limit = [f"{TEST}::test_{name}" for name in "ab"], resource.getrlimit(resource.RLIMIT_CPU)
-    assert run_tests(sandbox.root, [TEST]).failed == names[0]
-    assert run_tests(sandbox.root, [TEST], seconds={names[0]: 2.0, names[1]: 1.0}).failed == names[1]
+    two = "tests/hw/test_two.py"  # a module of its own, as above
+    (sandbox.root / two).write_text("def test_a():\n    assert False\n\n\ndef test_b():\n    assert False\n")
+    names, limit = [f"{two}::test_{name}" for name in "ab"], resource.getrlimit(resource.RLIMIT_CPU)
+    assert run_tests(sandbox.root, [two]).failed == names[0]
+    assert run_tests(sandbox.root, [two], seconds={names[0]: 2.0, names[1]: 1.0}).failed == names[1]
     assert resource.getrlimit(resource.RLIMIT_CPU) == limit  # this process lives on
