@@ -3,13 +3,18 @@
 LR, FM and FFM learn generated click logs of several click rates once, with their default settings: in one process, and
 as two workers do with servers (staleness 0; the number of servers changes no bit). Each cell has the calibration of the
 scores before each row was learned, mean prediction over mean label, and by how many percent their log loss is above
-that of learning row by row.
+that of learning row by row. If Vowpal Wabbit is installed, it learns the same rows with its default settings and with
+the optimizer of our LR, and its log loss is set against that of LR.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +29,15 @@ from bitlane.sparse.periods import FIRST_ROWS
 from bitlane.sparse.training.windows import Quality, measure
 from bitlane.support.text import align_columns
 from bitlane_studies.sparse.distributed import learn_clock
+from bitlane_studies.sparse.processes import run_child
+from bitlane_studies.sparse.rows import SplitRows
 
 KINDS = ("lr", "fm", "ffm")
 RATES = (0.5, 0.2, 0.01, 0.001)
 BATCH_ROWS = (1, 16, 64, 256, 4096)
 ROWS, FIELDS, KEYS = 400_000, 5, 20_000
 WORKERS = 2
+VOWPAL_WABBIT = {"vw": (), "vw, ftrl": ("--ftrl", "--ftrl_alpha", "0.3", "--ftrl_beta", "1")}
 
 
 def progressive(spec: ModelSpec, rows: Batch, workers: int) -> Quality:
@@ -55,6 +63,25 @@ def progressive(spec: ModelSpec, rows: Batch, workers: int) -> Quality:
     return measure(np.concatenate(scores), rows.labels, "log_loss")
 
 
+def vowpal_wabbit(rows: Batch, arguments: Sequence[str]) -> Quality:
+    """Return the quality of the scores that Vowpal Wabbit gives to each row before it learns it.
+
+    Parameters
+    ----------
+    rows : Batch
+    arguments : sequence of str
+        Its optimizer; none for its default.
+    """
+    keys, numbers = np.unique(rows.keys, return_inverse=True)
+    numbered = replace(rows, keys=numbers.reshape(-1).astype(np.uint64))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text, scores = SplitRows("log", numbered, len(keys), 1, folder).path("vw"), folder / "scores"
+        options = ["-d", str(text), "-b", "20", "--loss_function", "logistic", "--quiet", "-p", str(scores), *arguments]
+        run_child("vw", {"arguments": options}, (0,), folder)
+        return measure(np.loadtxt(scores, usecols=0, dtype=np.float32), rows.labels, "log_loss")
+
+
 def study(
     rates: Sequence[float], sizes: Sequence[int], settings: ClickLogSettings, rows: int, say: Callable[[str], object]
 ) -> list[list[str]]:
@@ -75,18 +102,23 @@ def study(
     lines = [["model", "clicks", "workers", *(f"{size:,} rows" for size in sizes)]]
     for rate in rates:
         batch = ClickLog(ClickLogSettings(**{**vars(settings), "base_rate": rate})).batch(0, rows)
+        online: dict[str, Quality] = {}
         for kind in KINDS:
             say(f"{kind}, {rate:.1%} clicks")
             fields = settings.fields if kind == "ffm" else 0
-            online = progressive(ModelSpec(kind, fields=fields), batch, 1)
+            online[kind] = progressive(ModelSpec(kind, fields=fields), batch, 1)
             for workers in (1, WORKERS):
                 cells = [
-                    cell(progressive(ModelSpec(kind, fields=fields, batch_rows=size), batch, workers), online)
+                    cell(progressive(ModelSpec(kind, fields=fields, batch_rows=size), batch, workers), online[kind])
                     if size > 1
-                    else (cell(online, online) if workers == 1 else "")
+                    else (cell(online[kind], online[kind]) if workers == 1 else "")
                     for size in sizes
                 ]
                 lines.append([kind, f"{rate:.1%}", str(workers), *cells])
+        for name, arguments in VOWPAL_WABBIT.items() if find_spec("vowpalwabbit") else ():
+            say(f"Vowpal Wabbit ({name}), {rate:.1%} clicks")
+            found = cell(vowpal_wabbit(batch, arguments), online["lr"])
+            lines.append([name, f"{rate:.1%}", "1", found, *[""] * (len(sizes) - 1)])
     return lines
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bitlane.sparse.generator.click_log import ClickLog
+from bitlane.sparse.generator.settings import ClickLogSettings
+from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.training.windows import Quality
 from bitlane_studies.sparse import calibration
 
@@ -22,6 +25,16 @@ def test_every_model_click_rate_and_number_of_workers_has_a_line(
     ]
     for line in lines:
         assert 0.8 < float(line[-3].rstrip(",")) < 1.25 and float(line[-2]) < 2
+
+
+def test_vowpal_wabbit_learns_the_same_rows() -> None:
+    """With the optimizer of our LR its scores before learning are as good: keys and labels are those of the rows."""
+    pytest.importorskip("vowpalwabbit")
+    rows = ClickLog(ClickLogSettings(fields=4, keys=500, seed=3)).batch(0, 20_000)
+    ours = calibration.progressive(ModelSpec("lr"), rows, 1)
+    theirs = calibration.vowpal_wabbit(rows, calibration.VOWPAL_WABBIT["vw, ftrl"])
+    assert ours.log_loss is not None and theirs.log_loss is not None
+    assert abs(theirs.log_loss / ours.log_loss - 1) < 0.01
 
 
 def test_a_cell_has_calibration_and_loss_above_row_by_row() -> None:
