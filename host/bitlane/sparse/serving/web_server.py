@@ -37,9 +37,27 @@ def http_server(app: Any, tls: tuple[Path, Path] | None, grace_seconds: float) -
         uvicorn is not installed.
     """
     uvicorn = require_extra("uvicorn", "a service over HTTP", "'bitlane[serve]'")
+    h11 = require_extra("uvicorn.protocols.http.h11_impl", "a service over HTTP", "'bitlane[serve]'")
+
+    class Protocol(h11.H11Protocol):  # type: ignore[name-defined, misc]
+        """A connection on which bytes behind a whole request do not spoil the answer to it."""
+
+        def send_400_response(self, message: str) -> None:
+            """Called by uvicorn for bytes that are not HTTP. It would answer while another answer is on its way."""
+            cycle = self.cycle
+            running = cycle is not None and not cycle.response_complete
+            if running and (cycle.response_started or not cycle.more_body):
+                cycle.keep_alive = False  # the connection ends after the answer
+                return
+            super().send_400_response(message)
+            if running:  # its body is not HTTP: the application must neither wait for more of it nor answer
+                cycle.disconnected = True
+                cycle.message_event.set()
+
     files = {} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
     config = uvicorn.Config(
         app,
+        http=Protocol,
         log_config=None,
         log_level="error",  # a warning for each request that is no HTTP would let strangers fill the log
         access_log=False,
