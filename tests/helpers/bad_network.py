@@ -54,6 +54,7 @@ class BadNetwork:
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._age = 0
         self._listener = socket.create_server((HOST, 0))
         self.address = f"{HOST}:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),))
@@ -66,6 +67,10 @@ class BadNetwork:
     def speak(self) -> None:
         """Carry again."""
         self._loop.call_soon_threadsafe(self._flowing.set)
+
+    def forget(self) -> None:
+        """Carry nothing more on the connections of now, and end none of them: both sides think that they are open."""
+        self._age += 1
 
     def start(self) -> None:
         self._thread.start()
@@ -109,10 +114,12 @@ class BadNetwork:
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, answers: bool) -> bool:
         """Carry bytes until an end of the connection; return whether it ends with RST."""
-        draw, faults = self._draw, self.faults
+        draw, faults, age = self._draw, self.faults, self._age
         while True:
             chunk = await source.read(CHUNK)
             await self._flowing.wait()
+            if age != self._age:
+                await self._ended.wait()
             if not chunk:
                 return False
             if draw.random() < faults.delay:

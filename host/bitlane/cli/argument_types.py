@@ -101,3 +101,11 @@ def tensor_sizes(text: str) -> list[int]:
     if min(sizes) < 4:
         raise argparse.ArgumentTypeError(f"{text!r}: a tensor needs at least one value of 4 bytes")
     return sizes
+
+
+def port_range(text: str) -> tuple[int, int]:
+    """FIRST-LAST, ports."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIRST-LAST, for example 20000-20100")
+    return int(first), int(last)

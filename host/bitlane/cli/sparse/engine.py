@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bitlane.cli.argument_types import positive, seed
+from bitlane.cli.argument_types import port_range, positive, seed
 from bitlane.cli.companions import Companion
 from bitlane.errors import DataError
 from bitlane.support.optional import require_extra
@@ -32,7 +32,8 @@ PUSH = {
     "residual_rows": "residual_rows",
     "push_bits": "entry_bits",
 }  # and their names in PushSettings
-CLUSTER = ("ray_address", "tls_certificate", "tls_key", "tls_ca")
+TLS = ("tls_certificate", "tls_key", "tls_ca")
+CLUSTER = ("ray_address", *TLS, "port_range")
 CHANGEABLE = ("servers", *CLUSTER)  # with --resume
 NAMES = ("servers", *WORKERS, *PUSH, *CLUSTER)
 DEFAULTS: dict[str, Any] = {"engine": "local", **dict.fromkeys(NAMES)}
@@ -69,6 +70,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ray-address", metavar="HOST:PORT", help="address of a Ray cluster (default: Ray on this machine only)")
     for name, what in (("certificate", "certificate of the servers"), ("key", "its key"), ("ca", "who signed it")):
         add(f"--tls-{name}", type=Path, metavar="PEM", help=f"with --ray-address: {what}")
+    add("--port-range", type=port_range, metavar="FIRST-LAST", help="ports of the servers (default: any free ones)")
 
 
 def engine_settings(arguments: argparse.Namespace) -> dict[str, Any] | None:
@@ -132,7 +134,8 @@ def train_on_ray(
         window_rows=training["window_rows"],
         checkpoint_rows=training["checkpoint_rows"],
         address=getattr(arguments, "ray_address", None),
-        tls={name: getattr(arguments, name, None) for name in CLUSTER[1:]},
+        tls={name: getattr(arguments, name, None) for name in TLS},
+        ports=getattr(arguments, "port_range", None),
         publish=publishing.of_engine(arguments, settings["data"]),
     )
     source = partial(data.open_share, settings["data"], spec.batch_rows, worker.workers)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitlane.cli.argument_types import positive, seed
+from bitlane.cli.argument_types import port_range, positive, seed
 from bitlane.cli.command import Command
 from bitlane.cli.companions import Companion, check_companions, given_options
 from bitlane.support.optional import require_extra
@@ -27,11 +27,15 @@ COMPANIONS = (
     Companion(("map",), "one process: omit --shards", lambda arguments: arguments.shards is None),
     Companion(("record_share",), "--record", lambda arguments: arguments.record is not None),
     Companion(
-        ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca"),
+        ("replicas", *_OF_FRONT, "placement", "ray_address", "tls_ca", "port_range", "shards_token_file"),
         "--shards",
         lambda arguments: arguments.shards is not None,
     ),
-    Companion(("ray_address", "tls_ca"), "--placement ray", lambda arguments: arguments.placement == "ray"),
+    Companion(
+        ("ray_address", "tls_ca", "port_range", "shards_token_file"),
+        "--placement ray",
+        lambda arguments: arguments.placement == "ray",
+    ),
     Companion(
         ("hedge_share", "hedge_quantile"), "--replicas of 2 or more", lambda arguments: (arguments.replicas or 1) > 1
     ),
@@ -65,6 +69,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--placement", choices=("processes", "ray"), help="what restarts the processes (default: this command)")
     add("--ray-address", metavar="HOST:PORT", help="of a Ray cluster (default: Ray on this machine only)")
     add("--tls-ca", type=Path, metavar="PEM", help="authorities that signed the certificate, for a Ray cluster")
+    add("--shards-token-file", type=Path, metavar="FILE", help="token of a cluster's shards, on each node at this path")
+    add("--port-range", type=port_range, metavar="FIRST-LAST", help="ports of shards on Ray (default: any free ones)")
     add = parser.add_argument_group("a record of requests").add_argument
     add("--record", type=Path, metavar="FILE", help="new file for recorded requests and answers, an Arrow stream")
     add("--record-share", type=float, metavar="SHARE", help="share of requests that --record writes (default: 0.01)")
@@ -125,7 +131,9 @@ def _source(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[
         arguments.shards,
         arguments.replicas or 1,
         cache=arguments.cache,
-        ray=RayAddress(arguments.ray_address, files) if arguments.placement == "ray" else None,
+        ray=RayAddress(arguments.ray_address, files, arguments.shards_token_file, arguments.port_range)
+        if arguments.placement == "ray"
+        else None,
     )
     options = {
         field: getattr(arguments, name) for name, field in _OF_FRONT.items() if getattr(arguments, name) is not None

@@ -22,10 +22,10 @@ from bitlane import __version__
 from bitlane.errors import BitlaneError
 from bitlane.sparse.batches.source import Source
 from bitlane.sparse.engines.access import Access
-from bitlane.sparse.engines.cluster import first_line
+from bitlane.sparse.engines.addresses import ServerAddresses
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
-from bitlane.sparse.servers.connection import ConnectionLost
+from bitlane.sparse.servers.lanes import address_of
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import ParameterShard
@@ -34,10 +34,8 @@ from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
 from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
-from bitlane.support.optional import require_extra
 
 DEADLINE = 120.0  # seconds that a request may take: as long as a process needs to restart
-_ADDRESS_SECONDS = 60.0  # for a server that restarts: a new process, the checkpoint and the log
 _LOCKED_SECONDS, _PAUSE = 30.0, 0.1
 
 Floats = NDArray[np.float32]
@@ -78,7 +76,7 @@ class ShardActor:
             assert self._shard is not None and self._service is not None
             table = self._shard.parameters.table
             return {
-                "address": f"{host_of(self._access)}:{self._service.port}",
+                "address": address_of(self._access.node, self._service.port),
                 "pid": os.getpid(),
                 "rows": len(table),
                 "bytes": table.nbytes,
@@ -103,7 +101,8 @@ class ShardActor:
         shard = _open_shard(Path(self._folder))
         try:
             warm_up(shard.spec)
-            self._service = ShardService(shard, host_of(self._access), token=self._access.token, tls=self._access.tls)
+            reach = self._access.server
+            self._service = self._access.serve(lambda host, port: ShardService(shard, host, port, **reach))
         except BaseException:
             shard.close()
             raise
@@ -121,13 +120,6 @@ class ShardActor:
         keep_log_short(shard, self._stop, CHECKPOINT_BYTES)
         if shard.stopped and not self._stop.is_set():  # out of memory, for example: Ray starts another process
             os._exit(1)
-
-
-def host_of(access: Access) -> str:
-    """Return where a server on this node listens."""
-    if access.host is not None:
-        return access.host
-    return str(require_extra("ray", "a server", "'bitlane[ray]'").util.get_node_ip_address())
 
 
 def _open_shard(folder: Path) -> ParameterShard:
@@ -248,31 +240,8 @@ def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingSer
     BitlaneError
         As of `TrainingServers`.
     """
-
-    def find(server: int) -> str:
-        return address_of(shards[server], server)
-
-    addresses = [find(server) for server in range(len(shards))]
-    return TrainingServers(addresses, worker=worker, deadline=DEADLINE, find=find, **access.client)
-
-
-def address_of(shard: Any, server: int) -> str:
-    """Ask a `ShardActor` for its address now.
-
-    Raises
-    ------
-    ConnectionLost
-        It does not run; it may restart.
-    BitlaneError
-        It cannot serve its shard.
-    """
-    ray = require_extra("ray", "a worker", "'bitlane[ray]'")
-    try:
-        return str(ray.get(shard.report.remote(), timeout=_ADDRESS_SECONDS)["address"])
-    except ray.exceptions.GetTimeoutError as error:
-        raise ConnectionLost(f"server {server} has not started yet") from error
-    except ray.exceptions.RayError as error:
-        raise error_of(error, f"server {server}") from error
+    unknown = [f"server {server}" for server in range(len(shards))]
+    return TrainingServers(unknown, worker=worker, deadline=DEADLINE, find=ServerAddresses(shards), **access.client)
 
 
 def check_version(driver: str) -> None:
@@ -281,11 +250,3 @@ def check_version(driver: str) -> None:
         raise BitlaneError(
             f"a node of the Ray cluster has bitlane {__version__}, the driver {driver}: install the same version"
         )
-
-
-def error_of(error: BaseException, who: str) -> BitlaneError:
-    """Return an error of an actor as ours: what it raised, or one line."""
-    cause = getattr(error, "cause", None) or error
-    if isinstance(cause, BitlaneError):
-        return type(cause)(str(cause))
-    return BitlaneError(f"{who}: {type(cause).__name__}: {first_line(cause)}")

@@ -17,7 +17,7 @@ from bitlane.sparse.engines.actors import OpenSource, WorkerTask, connected
 from bitlane.sparse.engines.cluster import Cluster, cluster
 from bitlane.sparse.engines.fleets import Servers, Workers
 from bitlane.sparse.engines.merging import ScoreMerger
-from bitlane.sparse.engines.serving import ServingFile
+from bitlane.sparse.engines.serving import ServingFile, token_of
 from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
@@ -74,6 +74,8 @@ class RayOptions:
         Of a Ray cluster. Default: Ray on this machine alone.
     tls : dict, optional
         The PEM files of `access.TLS_FILES`, for a cluster.
+    ports : (int, int), optional
+        The first and the last port that servers may use. Default: any free one.
     publish : PublishOptions, optional
         Where versions are published during the training, and at its end.
     """
@@ -84,6 +86,7 @@ class RayOptions:
     checkpoint_rows: int = CHECKPOINT_ROWS
     address: str | None = None
     tls: Mapping[str, Any] = field(default_factory=dict)
+    ports: tuple[int, int] | None = None
     publish: PublishOptions | None = None
 
 
@@ -157,10 +160,10 @@ class RayTrainer:
         """
         options = self.options
         self._book.check_epochs(options.worker.epochs)
-        access = new_access(options.tls, options.address is None)
         with ExitStack() as stack:
             run = self.run_folder
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if run is None else run.path)
+            access = new_access(options.tls, options.address is None, token_of(folder), options.ports)
             servers = options.servers or len(shard_folders(folder)) or 1
             folders = prepare_shards(folder, lambda: new_model(self.spec, self._open_source(0, {})), servers)
             if run is not None:

@@ -10,7 +10,8 @@ from typing import Any
 from bitlane import __version__
 from bitlane.errors import BitlaneError
 from bitlane.sparse.engines.access import Access
-from bitlane.sparse.engines.actors import DEADLINE, Record, ShardActor, WorkerActor, WorkerTask, error_of
+from bitlane.sparse.engines.actors import DEADLINE, Record, ShardActor, WorkerActor, WorkerTask
+from bitlane.sparse.engines.addresses import error_of
 from bitlane.sparse.engines.cluster import Cluster
 from bitlane.sparse.engines.merging import ScoreMerger
 from bitlane.sparse.workers.worker import WorkerCounts

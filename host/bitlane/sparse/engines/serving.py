@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bitlane.errors import DataError
-from bitlane.sparse.engines.access import Access
+from bitlane.sparse.engines.access import Access, write_token
 from bitlane.sparse.engines.shard_folders import SERVERS, shard_folders
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.servers.checkpoints import STATE
@@ -24,6 +25,11 @@ _FILE, _TOKEN, _AUTHORITIES = "serving.json", "token", "authorities.pem"
 _DEADLINE = 5.0
 
 Record = dict[str, Any]
+
+
+def token_of(folder: Path) -> Path:
+    """Return the file of the token of a training's servers, as long as it runs."""
+    return folder / SERVERS / _TOKEN
 
 
 class ServingFile:
@@ -49,9 +55,9 @@ class ServingFile:
 
     def __enter__(self) -> ServingFile:
         self._remove()
-        _write_secret(self._folder / _TOKEN, self._access.token)
-        if self._access.authorities is not None:
-            (self._folder / _AUTHORITIES).write_text(self._access.authorities + "\n", encoding="utf-8")
+        write_token(token_of(self._folder.parent))
+        if self._access.authorities_file is not None:
+            shutil.copyfile(self._access.authorities_file, self._folder / _AUTHORITIES)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,11 +155,6 @@ def _last_checkpoint(folder: Path) -> Record:
 def _is_alive(serving: Record) -> bool:
     """Whether the driver that wrote the file runs on this machine."""
     return serving.get("host") == os.uname().nodename and Path(f"/proc/{serving.get('driver')}").exists()
-
-
-def _write_secret(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text + "\n")
 
 
 def _text(folder: Path, name: str) -> str | None:

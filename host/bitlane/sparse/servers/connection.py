@@ -12,12 +12,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.servers import wire
+from bitlane.sparse.servers import heartbeats, wire
 from bitlane.sparse.servers.security import token_headers
 from bitlane.sparse.servers.wire import flight
 
-_WATCH_SECONDS = 0.05
-_GRPC = [("grpc.use_local_subchannel_pool", 1)]  # else a new client inherits the pause after a refused connection
+SILENT_SECONDS = 15.0  # without a sign of life, after which a connection counts as lost
+_WATCH_SECONDS, _CONNECT_SECONDS = 0.05, 5.0
+_LONGEST_MS = (1 << 31) - 2
+_GRPC = [
+    ("grpc.use_local_subchannel_pool", 1),  # else a new client inherits the pause after a refused connection
+    ("grpc.min_reconnect_backoff_ms", int(1000 * _CONNECT_SECONDS)),  # how long it tries to connect
+    # Servers of gRPC refuse frequent pings, but the option also lets TCP give up data that nobody acknowledges.
+    ("grpc.keepalive_time_ms", _LONGEST_MS),
+    ("grpc.keepalive_timeout_ms", int(1000 * SILENT_SECONDS)),
+]
+_LATE = "did not answer in time"
+_CERTIFICATE = ("not in peer certificate", "certificate verify failed", "certificate_verify_failed")
 
 Record = dict[str, Any]
 
@@ -70,13 +80,19 @@ class Connection:
         self._number = 0
         self._greetings = 0  # by which the server knows late requests of a lost connection
         self.until = math.inf  # when the watch cancels the lanes
-        self._expired = False
+        self.silence = SILENT_SECONDS  # longest, from one sign of life to the next
+        self._sent, self._heard = 0.0, math.inf
+        self._problem = ""  # for which the watch has cancelled the lanes
         _watch(self)
 
     @property
     def is_open(self) -> bool:
         """Whether `hello` has gone well, and nothing has failed since."""
         return self._client is not None
+
+    def begin(self, until: float) -> None:
+        """Begin a call that ends by `until`, in one attempt or more."""
+        self.until, self.silence = until, SILENT_SECONDS
 
     def hello(self, until: float) -> Record:
         """Connect, and return what the server says of itself.
@@ -85,7 +101,7 @@ class Connection:
         ------
         ConnectionLost, DeadlineExceeded
         BitlaneError
-            Wrong token, or another version.
+            Wrong token, another version, or a certificate that does not fit.
         """
         identity = self._identity
         scheme = "grpc" if identity.certificates is None else "grpc+tls"
@@ -94,6 +110,7 @@ class Connection:
             options["tls_root_certs"] = identity.certificates.encode()
         with self._errors():
             self._client = flight.FlightClient(f"{scheme}://{self.address}", **options)
+        last = min(until, time.monotonic() + SILENT_SECONDS)
         self._greetings += 1
         request = {
             "protocol": wire.PROTOCOL,
@@ -101,7 +118,12 @@ class Connection:
             "client": self._client_name,
             "updates": self._updates,
         }
-        answer = self.action("hello", request, until)
+        try:
+            answer = self.action("hello", request, last)
+        except DeadlineExceeded as error:
+            if time.monotonic() >= until:
+                raise
+            raise ConnectionLost(f"server {self.address}: no answer in {SILENT_SECONDS:g} s") from error
         if answer["protocol"] != wire.PROTOCOL:
             self.close()
             raise BitlaneError(
@@ -133,9 +155,13 @@ class Connection:
                 writer.write_metadata(data)
             else:
                 writer.write_with_metadata(batch, data)
+            self._sent = time.monotonic()
 
     def receive(self, lane: str) -> tuple[Any, Record]:
         """Return the answer to the request that was sent last: a batch or None, and the record beside it.
+
+        It may take as long as it needs, as long as signs of life come. After a silence the next one may be twice as
+        long: the answer may be large, and the network slow.
 
         Raises
         ------
@@ -144,10 +170,16 @@ class Connection:
             What the server raised, of a class in `wire.ERRORS`.
         """
         with self._errors():
-            chunk = self._lanes[lane][1].read_chunk()
-            answer = wire.from_bytes(chunk.app_metadata)
-            if answer.get("id") != self._number:
-                raise ConnectionLost(f"server {self.address} answered another request")
+            # Signs of life that came while another server was waited for are read at once.
+            self._heard = max(self._sent, time.monotonic() - self.silence + 2 * heartbeats.BEAT_SECONDS)
+            while True:
+                chunk = self._lanes[lane][1].read_chunk()
+                answer = wire.from_bytes(chunk.app_metadata)
+                if answer.get("id") != self._number:
+                    raise ConnectionLost(f"server {self.address} answered another request")
+                if heartbeats.RUNNING not in answer:
+                    break
+                self._heard = time.monotonic()
         return chunk.data, self._checked(answer)
 
     def close(self) -> None:
@@ -164,9 +196,14 @@ class Connection:
                 client.close()
 
     def cancel_expired(self, now: float) -> None:
-        """Cancel the lanes if the time is over; called by the watch."""
+        """Cancel the lanes if the time is over, or the server is silent for too long; called by the watch."""
+        problem = ""
         if now > self.until:
-            self._expired = True
+            problem = _LATE
+        elif now > self._heard + self.silence:
+            problem = f"no sign of life for {self.silence:g} s"
+        if problem:
+            self._problem = problem
             for _, reader in list(self._lanes.values()):
                 with contextlib.suppress(Exception):
                     reader.cancel()
@@ -201,25 +238,39 @@ class Connection:
     def _errors(self) -> Iterator[None]:
         """Turn errors of Flight into ours, and drop the connection then."""
         try:
-            self._expired = False
+            self._problem = ""
             yield
         except flight.FlightUnauthenticatedError as error:
             self.close()
             raise BitlaneError(f"server {self.address}: {wire.short(error)}") from error
         except flight.FlightTimedOutError as error:
             self.close()
-            raise DeadlineExceeded(f"server {self.address} did not answer in time") from error
+            raise DeadlineExceeded(f"server {self.address} {_LATE}") from error
         except (wire.pyarrow.ArrowException, OSError, StopIteration, KeyError, DataError) as error:
-            expired = self._expired
+            problem = self._problem
             self.close()
-            if expired:
-                raise DeadlineExceeded(f"server {self.address} did not answer in time") from error
+            if problem == _LATE:
+                raise DeadlineExceeded(f"server {self.address} {_LATE}") from error
+            if problem:
+                self.silence *= 2
+                raise ConnectionLost(f"server {self.address}: {problem}") from error
+            if any(each in str(error).lower() for each in _CERTIFICATE):
+                raise BitlaneError(f"server {self.address}: its certificate is refused: {_refusal(error)}") from error
             refused = isinstance(error, flight.FlightUnavailableError) and "refused" in str(error).lower()
             reason = "connection refused" if refused else f"connection lost ({wire.short(error) or 'closed'})"
             raise ConnectionLost(f"server {self.address}: {reason}") from error
         except BaseException:
             self.close()
             raise
+        finally:
+            self._heard = math.inf
+
+
+def _refusal(error: BaseException) -> str:
+    """Return why a certificate is refused, without the names of libraries."""
+    reason = wire.short(error).rpartition("certificate verify failed: ")[2]
+    address, _, rest = reason.rpartition("Peer name ")[2].partition(" is not in peer certificate")
+    return reason if rest or address == reason else f"it is not for {address}; its names must have the node's address"
 
 
 _watched: weakref.WeakSet[Connection] = weakref.WeakSet()

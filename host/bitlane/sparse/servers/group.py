@@ -197,7 +197,7 @@ class ServerGroup:
         until, pause = time.monotonic() + self.deadline, _FIRST_PAUSE
         left = calls
         for connection in connections:
-            connection.until = until
+            connection.begin(until)
         try:
             while True:
                 sent = [call for call in left if self._attempt(call, lambda call: self._send(connections, call, until))]
@@ -215,7 +215,7 @@ class ServerGroup:
                 if all(isinstance(call.error, ReadTooEarly) for call in left):
                     pause = 0.0  # the servers have waited
                 if time.monotonic() + pause > until:
-                    raise DeadlineExceeded(f"{left[0].error}; gave up after {self.deadline:g} s")
+                    raise DeadlineExceeded(f"{_cause(left)}; gave up after {self.deadline:g} s")
                 time.sleep(pause)
                 pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
         except BaseException:
@@ -303,6 +303,12 @@ class ServerGroup:
             return connection.action(name, request, until)
         finally:
             connection.close()
+
+
+def _cause(calls: Sequence[Call]) -> BitlaneError | None:
+    """Return why calls were not done: because a server is lost, rather than because another waits for its workers."""
+    errors = [call.error for call in calls]
+    return next((each for each in errors if not isinstance(each, ReadTooEarly)), errors[0])
 
 
 def _may_pass(error: BitlaneError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,11 +11,16 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.heartbeats import Heartbeats
 from bitlane.sparse.servers.newcomers import Newcomers
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
 from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
 
 Record = dict[str, Any]
+
+
+class PortTaken(BitlaneError):
+    """Another program listens on the port."""
 
 
 class RequestLimit:
@@ -115,6 +121,7 @@ class LaneService(flight.FlightServerBase):
         # Requests may come as soon as the base class is made.
         self._traffic, self._actions, self._closing = LaneTraffic(lanes), tuple(actions), False
         self._newcomers = Newcomers()
+        self._heartbeats = Heartbeats()
         self._lanes = frozenset(lanes)
         check_port(host, port)
         address = address_of(host, port)
@@ -134,6 +141,7 @@ class LaneService(flight.FlightServerBase):
     def shutdown(self) -> None:
         """Stop, once no call runs any more."""
         self._newcomers.close()
+        self._heartbeats.close()
         super().shutdown()
 
     # --- calls, which come after the token was checked
@@ -145,16 +153,18 @@ class LaneService(flight.FlightServerBase):
         if opening.get("protocol") != wire.PROTOCOL or lane not in self._lanes:
             raise flight.FlightServerError(f"this server speaks protocol {wire.PROTOCOL}")
         writer.begin(self._answer_schema(lane))
+        heart = self._heartbeats.of(writer)
         while True:
             try:
                 chunk = reader.read_chunk()
             except StopIteration:
                 return
             request = wire.from_bytes(chunk.app_metadata)
-            try:
-                batch, answer = self._answer(lane, chunk.data, request, opening)
-            except Exception as error:  # the lane stays open
-                batch, answer = None, wire.error_record(error)
+            with heart.beating(request.get("id")):
+                try:
+                    batch, answer = self._answer(lane, chunk.data, request, opening)
+                except Exception as error:  # the lane stays open
+                    batch, answer = None, wire.error_record(error)
             data = wire.to_bytes({"id": request.get("id"), **answer})
             self._traffic.add(lane, _size_of(chunk.data, chunk.app_metadata), _size_of(batch, data))
             if batch is None:
@@ -193,6 +203,22 @@ def address_of(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def loopback() -> str:
+    """Return the address at which only this machine reaches a server: of IPv4, or of IPv6 where there is no other.
+
+    Raises
+    ------
+    BitlaneError
+        There is neither.
+    """
+    try:
+        check_port("127.0.0.1", 0)
+        return "127.0.0.1"
+    except BitlaneError:
+        check_port("::1", 0)
+        return "::1"
+
+
 def check_port(host: str, port: int) -> None:
     """Raise BitlaneError if a server cannot listen on `host` and `port`."""
     listen(host, port).close()
@@ -217,7 +243,8 @@ def listen(host: str, port: int) -> socket.socket:
             raise
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise BitlaneError(f"the server cannot listen on {host}:{port}: {str(reason).lower()}") from error
+        problem = PortTaken if getattr(error, "errno", None) == errno.EADDRINUSE else BitlaneError
+        raise problem(f"the server cannot listen on {address_of(host, port)}: {str(reason).lower()}") from error
     return listener
 
 

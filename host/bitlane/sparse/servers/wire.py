@@ -8,7 +8,8 @@
 
 A lane is one `DoExchange` that stays open for many requests. The record beside a request has the number of the request
 and, for updates, the sequence; that of a read has the clock and the codec, that of `begin` what begins. The record
-beside an answer has the number and the worker's last sequence, or an error.
+beside an answer has the number and the worker's last sequence, or an error. While a request runs for long, records with
+its number and ``running`` come before the answer (`heartbeats`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.support.optional import require_extra
 
-PROTOCOL = 3
+PROTOCOL = 4
 LANES = ("begin", "read", "step")
 
 pyarrow = require_extra("pyarrow", "a parameter server", "'bitlane[sparse]'")

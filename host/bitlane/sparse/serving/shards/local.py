@@ -13,12 +13,12 @@ from pathlib import Path
 from types import TracebackType
 
 from bitlane.sparse.servers.failures import reason_of
+from bitlane.sparse.servers.lanes import address_of, loopback
 
 LOG = logging.getLogger("bitlane.sparse")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds before a process that has ended is started again
 _HEALTHY = 30.0  # seconds after which an end is not counted with those before
 _END_SECONDS = 10.0
-HOST = "127.0.0.1"
 
 
 class LocalServers:
@@ -37,11 +37,22 @@ class LocalServers:
 
     def __init__(self, uri: str, shards: int, replicas: int, token: str, cache: Path | None = None):
         self._token, self._stop = token, threading.Event()
-        options = ["--registry", uri, "--shards", str(shards), "--token-file", "/dev/stdin", "--with-parent"]
+        host = loopback()
+        options = [
+            "--host",
+            host,
+            "--registry",
+            uri,
+            "--shards",
+            str(shards),
+            "--token-file",
+            "/dev/stdin",
+            "--with-parent",
+        ]
         options += [] if cache is None else ["--cache", str(cache)]
         program = [sys.executable, "-m", "bitlane.sparse.serving.shards.process", *options]
         self._servers = [
-            [_Server([*program, "--shard", str(shard)], token, self._stop) for _ in range(replicas)]
+            [_Server(host, [*program, "--shard", str(shard)], token, self._stop) for _ in range(replicas)]
             for shard in range(shards)
         ]
 
@@ -73,7 +84,8 @@ class LocalServers:
 class _Server:
     """One process after the other, each started by a thread that waits for its end."""
 
-    def __init__(self, command: list[str], token: str, stop: threading.Event):
+    def __init__(self, host: str, command: list[str], token: str, stop: threading.Event):
+        self._host = host
         self._command = command
         self._token = token
         self._stop = stop
@@ -128,7 +140,7 @@ class _Server:
                 process.stdin.close()
             line = process.stdout.readline()
             if line:
-                self.address = f"{HOST}:{json.loads(line)['port']}"
+                self.address = address_of(self._host, json.loads(line)["port"])
             code = process.wait()
         finally:
             self.address = None

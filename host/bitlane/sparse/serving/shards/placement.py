@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.partition import Partition
@@ -15,6 +16,9 @@ from bitlane.sparse.serving.shards.fan_out import FrontOptions
 from bitlane.sparse.serving.shards.front import Front
 from bitlane.sparse.serving.shards.local import LocalServers
 from bitlane.sparse.serving.shards.source import ShardedRegistry
+
+if TYPE_CHECKING:
+    from bitlane.sparse.engines.access import Access
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,16 @@ class RayAddress:
         ``host:port`` of a cluster. None: Ray on this machine alone.
     tls : dict
         The PEM files ``tls_certificate``, ``tls_key`` and ``tls_ca``, for a cluster.
+    token_file : Path, optional
+        With the token of the weight servers, on each node of a cluster. Default: a random token.
+    ports : (int, int), optional
+        The first and the last port that servers may use. Default: any free one.
     """
 
     address: str | None = None
     tls: Mapping[str, Path | None] = field(default_factory=dict)
+    token_file: Path | None = None
+    ports: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +93,10 @@ def sharded(placement: Placement, options: FrontOptions | None = None) -> Iterat
                 placement.uri, placement.shards, placement.replicas, reach["token"], placement.cache
             )
         else:
-            from bitlane.sparse.engines.access import new_access
             from bitlane.sparse.engines.cluster import cluster
             from bitlane.sparse.serving.shards.ray_actors import RayServers
 
-            access = new_access(placement.ray.tls, placement.ray.address is None)
+            access = _access(placement.ray, stack)
             reach = access.client
             ray = stack.enter_context(cluster(placement.ray.address))
             servers = RayServers(ray, placement.uri, placement.shards, placement.replicas, access, placement.cache)
@@ -95,3 +104,16 @@ def sharded(placement: Placement, options: FrontOptions | None = None) -> Iterat
         front = Front(servers.find, placement.shards, placement.replicas, options, **reach)
         stack.callback(front.close)
         yield ShardedRegistry(placement.uri, front)
+
+
+def _access(ray: RayAddress, stack: contextlib.ExitStack) -> Access:
+    """Return the access to weight servers on Ray."""
+    from bitlane.sparse.engines.access import new_access, write_token
+
+    token_file = ray.token_file
+    if token_file is None:
+        if ray.address is not None:
+            raise DataError("weight servers of a cluster need a token that each node has: add --shards-token-file")
+        token_file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "token"
+        write_token(token_file)
+    return new_access(ray.tls, ray.address is None, token_file, ray.ports)

@@ -15,8 +15,10 @@ from typing import Any
 from bitlane import __version__
 from bitlane.errors import BitlaneError
 from bitlane.sparse.engines.access import Access
-from bitlane.sparse.engines.actors import check_version, error_of, host_of
+from bitlane.sparse.engines.actors import check_version
+from bitlane.sparse.engines.addresses import error_of
 from bitlane.sparse.engines.cluster import Cluster
+from bitlane.sparse.servers.lanes import address_of
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.serving.shards.server import WeightService
 from bitlane.sparse.serving.shards.source import RegistryShard
@@ -45,9 +47,9 @@ class WeightActor:
         check_version(version)
         partition = Partition(shards)
         load = RegistryShard(uri, shard, partition, None if cache is None else Path(cache))
-        host = host_of(access)
-        service = WeightService(HeldVersions(load), shard, partition, host, token=access.token, tls=access.tls)
-        self._address = f"{host}:{service.port}"
+        held, reach = HeldVersions(load), access.server
+        service = access.serve(lambda host, port: WeightService(held, shard, partition, host, port, **reach))
+        self._address = address_of(access.node, service.port)
         atexit.register(os._exit, 1)  # lanes that a front keeps open would hold up the end of the process
 
     def address(self) -> str:

@@ -19,7 +19,7 @@ from tests.helpers.sparse_registry import ChangingModel, batch_of, saved
 from tests.helpers.sparse_shards import wait_until
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.engines.access import new_access
+from bitlane.sparse.engines.access import new_access, write_token
 from bitlane.sparse.engines.cluster import cluster
 from bitlane.sparse.registry.folders import publish_folder
 from bitlane.sparse.registry.registry import ModelRegistry
@@ -175,11 +175,12 @@ def test_fifty_kills_during_swaps(published, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_actors_of_ray_are_killed_and_come_back(published) -> None:
+def test_actors_of_ray_are_killed_and_come_back(published, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     registry, changing = published
     batch = batch_of(changing.rng, changing.keys, 40)
-    access = new_access({}, True)
+    write_token(tmp_path / "token")
+    access = new_access({}, True, tmp_path / "token")
     with cluster(None) as running:
         servers = RayServers(running, registry.uri, 2, 2, access)
         with fronted(registry, servers, 2, **access.client) as source:
