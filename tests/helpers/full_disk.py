@@ -19,6 +19,7 @@ from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.epochs import current_folder
 from bitlane.sparse.servers.spec import ShardSpec
 
 BLOCKS = (ParameterBlock(3, AdaGrad(), 0.05), ParameterBlock(1, SGD(0.1)))
@@ -112,7 +113,7 @@ def main(kind: str, folder: Path, seed: int) -> None:
 
         disk.leave(process, SMALL)
         print(message_of(client.checkpoint))
-        assert sorted(path.name for path in shard.glob("*checkpoint*")) == ["checkpoint-0000001"]
+        assert sorted(path.name for path in current_folder(shard).glob("*checkpoint*")) == ["checkpoint-0000001"]
         for _ in range(3):
             work.step()
         work.check()
@@ -125,7 +126,7 @@ def main(kind: str, folder: Path, seed: int) -> None:
         process.kill()
         process.start()
         work.check()  # by the checkpoint and the log
-        assert sorted(path.name for path in shard.glob("*checkpoint*")) == ["checkpoint-0000002"]
+        assert sorted(path.name for path in current_folder(shard).glob("*checkpoint*")) == ["checkpoint-0000002"]
 
 
 if __name__ == "__main__":

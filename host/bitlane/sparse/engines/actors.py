@@ -9,10 +9,8 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,14 +27,12 @@ from bitlane.sparse.servers.lanes import address_of
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
 from bitlane.sparse.servers.shard import ParameterShard
-from bitlane.sparse.servers.shard_folder import FolderServed
 from bitlane.sparse.servers.training import TrainingServers
 from bitlane.sparse.servers.upkeep import CHECKPOINT_BYTES, keep_log_short, warm_up
 from bitlane.sparse.workers.minibatches import learned_before
 from bitlane.sparse.workers.worker import Worker, WorkerOptions
 
 DEADLINE = 120.0  # seconds that a request may take: as long as a process needs to restart
-_LOCKED_SECONDS, _PAUSE = 30.0, 0.1
 
 Floats = NDArray[np.float32]
 OpenSource = Callable[[int, Mapping[str, Any]], Source]
@@ -67,7 +63,7 @@ class ShardActor:
         Raises
         ------
         BitlaneError
-            Another version of bitlane, a damaged folder, or one that another process serves for long.
+            Another version of bitlane, or a damaged folder.
         """
         with self._lock:
             if self._shard is None:
@@ -98,7 +94,7 @@ class ShardActor:
         self._shard.close()
 
     def _open(self) -> None:
-        shard = _open_shard(Path(self._folder))
+        shard = ParameterShard.open(self._folder, take_over=True)  # Ray gives up who served it before
         try:
             warm_up(shard.spec)
             reach = self._access.server
@@ -120,18 +116,6 @@ class ShardActor:
         keep_log_short(shard, self._stop, CHECKPOINT_BYTES)
         if shard.stopped and not self._stop.is_set():  # out of memory, for example: Ray starts another process
             os._exit(1)
-
-
-def _open_shard(folder: Path) -> ParameterShard:
-    """Open a shard; the process that served it before may just be dying."""
-    until = time.monotonic() + _LOCKED_SECONDS
-    while True:
-        try:
-            return ParameterShard.open(folder)
-        except FolderServed:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_PAUSE)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from bitlane.sparse.engines.shard_folders import SERVERS, shard_folders
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.servers.checkpoints import STATE
 from bitlane.sparse.servers.connection import ConnectionLost, DeadlineExceeded
+from bitlane.sparse.servers.epochs import current_folder
 from bitlane.sparse.servers.group import ServerGroup
 from bitlane.support.atomic import atomic_write
 from bitlane.support.checkpoint_folders import checkpoints_of
@@ -140,7 +141,7 @@ def status_at(addresses: list[str], **client: str | None) -> ServerStatus:
 
 
 def _last_checkpoint(folder: Path) -> Record:
-    complete = checkpoints_of(folder)
+    complete = checkpoints_of(current_folder(folder))
     if not complete:
         raise DataError(f"{folder} is not a shard folder: it has no checkpoint")
     record = storage.read_description(complete[-1], STATE, "checkpoint of a shard")

@@ -14,6 +14,14 @@ class ShardStopped(BitlaneError):
     """The shard takes no more requests: it was closed, or its memory no longer agrees with its log."""
 
 
+class ServerClosing(BitlaneError):
+    """The server is about to end; the request may be sent again to its successor."""
+
+
+class ShardMoved(ShardStopped, ServerClosing):
+    """Another server has taken the shard over."""
+
+
 def reason_of(error: BaseException) -> str:
     """Return the reason of an error in one line, with what to do if disk or memory are full."""
     words = " ".join(str(error).split()) or type(error).__name__

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.layout import Layout
 from bitlane.sparse.servers.connection import Connection, ConnectionLost, DeadlineExceeded, Identity, Record
+from bitlane.sparse.servers.failures import ServerClosing
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, ServerRestarted
+from bitlane.sparse.servers.wire import ServerBusy, ServerRestarted
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1  # seconds between attempts
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import wire
+from bitlane.sparse.servers.failures import ServerClosing
 from bitlane.sparse.servers.heartbeats import Heartbeats
 from bitlane.sparse.servers.newcomers import Newcomers
 from bitlane.sparse.servers.security import TokenCheck, check_exposure
-from bitlane.sparse.servers.wire import ServerBusy, ServerClosing, flight
+from bitlane.sparse.servers.wire import ServerBusy, flight
 
 Record = dict[str, Any]
 

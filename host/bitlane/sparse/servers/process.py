@@ -29,7 +29,7 @@ def _serve(options: argparse.Namespace) -> None:
     is_orphan = orphaned(options)
     if options.spec is not None and not options.folder.exists():
         ParameterShard.create(options.folder, ShardSpec.read(options.spec))
-    shard = ParameterShard.open(options.folder, sync=options.sync)
+    shard = ParameterShard.open(options.folder, sync=options.sync, take_over=options.take_over)
     warm_up(shard.spec)
     try:
         stop = set_by_signals()
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         "--spec", type=Path, metavar="JSON", help="create the folder, if it is missing, from this description"
     )
     parser.add_argument("--sync", action="store_true", help="acknowledge updates after they are synced to disk")
+    parser.add_argument("--take-over", action="store_true", help="also from a server that may still live")
     parser.add_argument(
         "--checkpoint-bytes",
         type=int,

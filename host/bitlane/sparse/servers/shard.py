@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
-from bitlane.sparse.servers.failures import ShardStopped, reason_of
+from bitlane.sparse.servers.epochs import LOG, current_folder, next_epoch
+from bitlane.sparse.servers.failures import ShardMoved, ShardStopped, reason_of
 from bitlane.sparse.servers.log import WriteAheadLog, segments
 from bitlane.sparse.servers.reads import Read, ReadTooEarly
 from bitlane.sparse.servers.rounds import TrainingRounds
-from bitlane.sparse.servers.shard_folder import LOG, SPEC, lock_folder, write_shard
+from bitlane.sparse.servers.shard_folder import SPEC, lock_folder, locked, write_shard
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.sparse.servers.updates import (
     BEGIN,
@@ -51,17 +52,19 @@ class ParameterShard:
         Those of this server.
     """
 
-    def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False):
+    def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False, take_over: bool = False):
         self.folder, self.spec, self._sync = folder, spec, sync
         self.parameters, self.matrices = spec.parameters(), spec.own_matrices()
         self._rounds = TrainingRounds()
         self._sequences: dict[str, int] = {}
-        self._stopped = ""
+        self._stopped, self._moved = "", False
         self._waiting: list[PendingUpdate] = []
         self._guard = threading.Lock()  # of the list
         self._lock = threading.Lock()  # held while updates are committed or a checkpoint is written
         self._stepped = threading.Condition(self._lock)
-        self._held = lock_folder(folder)
+        with nullcontext() if take_over else locked(current_folder(folder), folder):
+            self._epoch = next_epoch(folder)
+            self._held = lock_folder(self._epoch.folder, folder)
         try:
             self._log = self._recover()
         except BaseException:
@@ -94,8 +97,11 @@ class ParameterShard:
         write_shard(folder, spec, parameters, matrices)
 
     @classmethod
-    def open(cls, folder: str | Path, *, sync: bool = False) -> ParameterShard:
+    def open(cls, folder: str | Path, *, sync: bool = False, take_over: bool = False) -> ParameterShard:
         """Recover a shard from its last checkpoint and its log, to the bit.
+
+        An earlier server that still lives, on this machine or another, can neither update the shard nor answer for it
+        any more; see `epochs`.
 
         Parameters
         ----------
@@ -103,13 +109,15 @@ class ParameterShard:
         sync : bool, default=False
             Acknowledge an update when the disk has it. Otherwise the system has it: that survives the death of the
             process, but not a loss of power.
+        take_over : bool, default=False
+            Also if another process serves the folder.
 
         Raises
         ------
         DataError
             The folder has no shard, another process serves it, or a file is damaged.
         """
-        return cls(Path(folder), ShardSpec.read(Path(folder) / SPEC), sync=sync)
+        return cls(Path(folder), ShardSpec.read(Path(folder) / SPEC), sync=sync, take_over=take_over)
 
     # --- reading
     def wait_for(self, clock: int, timeout: float) -> None:
@@ -145,6 +153,7 @@ class ParameterShard:
         """
         with self._lock:
             self._check_clock(clock)
+            self._check_epoch()
             rows = self.parameters.peek(keys)
             dense = {name: each.row if with_state else each.pull() for name, each in self.matrices.items()}
             return Read(
@@ -157,6 +166,7 @@ class ParameterShard:
     def standing(self, worker: str) -> tuple[int, int, dict[str, Any]]:
         """Return a worker's last sequence (0 before the first), its clock (else the newest), and its offset."""
         with self._lock:
+            self._check_epoch()
             return self._sequences.get(worker, 0), self._rounds.clock_of(worker), self._rounds.offset_of(worker)
 
     @property
@@ -199,7 +209,12 @@ class ParameterShard:
         """A section in which no update is applied, and reads wait."""
         with self._lock:
             self._check_running()
-            yield
+            self._check_epoch()
+            try:
+                yield
+            except BitlaneError:
+                self._check_epoch()  # a successor removes the files
+                raise
 
     def checkpoint(self) -> Path:
         """Write a checkpoint, then delete the log that it covers. Updates and reads wait.
@@ -211,7 +226,7 @@ class ParameterShard:
         """
         with self.paused():
             progress = checkpoints.ShardProgress(self._log.rotate(), self._sequences, self._rounds)
-            path = checkpoints.save(self.folder, progress, self.parameters, self.matrices)
+            path = checkpoints.save(self._epoch.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
         return path
 
@@ -242,9 +257,9 @@ class ParameterShard:
                 "sequences": dict(self._sequences),
                 "training": {**self._rounds.state(), "held": sum(map(len, self._rounds.held.values()))},
                 "log_bytes": self._log.nbytes,
-                "log_segments": len(segments(self.folder / LOG)),
+                "log_segments": len(segments(self._epoch.folder / LOG)),
                 "dropped_bytes": self._log.dropped,
-                "checkpoint": number_of(checkpoints_of(self.folder)[-1]),
+                "checkpoint": number_of(checkpoints_of(self._epoch.folder)[-1]),
                 "stopped": self._stopped,
             }
 
@@ -261,18 +276,19 @@ class ParameterShard:
 
     # --- inside
     def _recover(self) -> WriteAheadLog:
-        progress = checkpoints.load(self.folder, self.parameters, self.matrices)
+        folder = self._epoch.folder
+        progress = checkpoints.load(folder, self.parameters, self.matrices)
         self._sequences, self._rounds = dict(progress.sequences), progress.rounds
 
         def replay(record: memoryview) -> None:
             update = Update.from_record(record)
             last = self._sequences.get(update.worker, 0)
             if update.sequence != last + 1:
-                raise DataError(f"{self.folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
+                raise DataError(f"{folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
             update.apply(self.parameters, self.matrices, self._rounds)
             self._sequences[update.worker] = update.sequence
 
-        return WriteAheadLog.open(self.folder / LOG, progress.segment, replay)
+        return WriteAheadLog.open(folder / LOG, progress.segment, replay)
 
     def _commit(self, update: Update) -> int:
         update.check(self.parameters, self.matrices, self._rounds)
@@ -303,6 +319,8 @@ class ParameterShard:
         try:
             if updates:
                 self._write(updates)
+            self._check_epoch()  # behind the log: what is acknowledged is in the log that a successor takes over
+            if updates:
                 self._apply(updates)
                 self._sequences.update(sequences)
             for request in group:
@@ -332,7 +350,11 @@ class ParameterShard:
         return update
 
     def _write(self, updates: list[Update]) -> None:
-        self._log.append([update.buffers() for update in updates])
+        try:
+            self._log.append([update.buffers() for update in updates])
+        except BitlaneError:
+            self._check_epoch()  # a successor removes the files
+            raise
         if self._sync:
             try:
                 self._log.sync()
@@ -354,6 +376,16 @@ class ParameterShard:
             lagging = ", ".join(map(str, self._rounds.lagging(clock)))
             raise ReadTooEarly(f"at clock {clock} a worker waits for worker {lagging}")
 
+    def _check_epoch(self) -> None:
+        try:
+            if self._epoch.is_over:
+                self._moved, self._stopped = True, "another server has taken it over"
+        except OSError as error:
+            self._stopped = f"{self.folder} cannot be read: {reason_of(error)}"
+        self._check_running()
+
     def _check_running(self) -> None:
+        if self._moved:
+            raise ShardMoved(f"the shard in {self.folder} has stopped: {self._stopped}")
         if self._stopped:
             raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}")

@@ -1,28 +1,25 @@
-"""The folder of a shard: its names, how it is made, and the lock that keeps a second process out."""
+"""The folder of a shard: its names, how it is made, and the lock that keeps out who does not take it over."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import checkpoints
+from bitlane.sparse.servers.epochs import LOCK, LOG
 from bitlane.sparse.servers.log import WriteAheadLog
 from bitlane.sparse.servers.spec import ShardSpec
 from bitlane.support.atomic import atomic_folder
 from bitlane.support.checkpoint_folders import checkpoint_after
 
-SPEC, LOG = "shard.json", "log"
-_LOCK = "lock"
-
-
-class FolderServed(DataError):
-    """Another process serves the folder."""
+SPEC = "shard.json"
 
 
 def write_shard(
@@ -57,17 +54,28 @@ def write_shard(
         raise BitlaneError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
-def lock_folder(folder: Path) -> int:
-    """Return a file descriptor; this process holds the folder as long as it is open.
+@contextmanager
+def locked(folder: Path, shard: Path) -> Iterator[None]:
+    """A section in which this process holds an epoch; errors as of `lock_folder`."""
+    held = lock_folder(folder, shard)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def lock_folder(folder: Path, shard: Path) -> int:
+    """Return a file descriptor; this process holds the folder of an epoch as long as it is open.
 
     Raises
     ------
-    FolderServed
+    DataError
+        Another process serves the shard.
     """
-    held = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(held)
-        raise FolderServed(f"{folder} is served by another process") from None
+        raise DataError(f"{shard} is served by another process") from None
     return held

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bitlane.errors import BitlaneError, DataError
-from bitlane.sparse.servers.failures import reason_of
+from bitlane.sparse.servers.failures import ServerClosing, reason_of
 from bitlane.sparse.servers.reads import ReadTooEarly
 from bitlane.support.optional import require_extra
 
@@ -43,10 +43,6 @@ Keys = NDArray[np.uint64]
 
 class ServerBusy(BitlaneError):
     """Too many requests wait; the request may be sent again later."""
-
-
-class ServerClosing(BitlaneError):
-    """The server is about to end; the request may be sent again to its successor."""
 
 
 class ServerRestarted(BitlaneError):

@@ -16,7 +16,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.connection import Connection, ConnectionLost, DeadlineExceeded, Identity
-from bitlane.sparse.servers.wire import ServerClosing
+from bitlane.sparse.servers.failures import ServerClosing
 from bitlane.sparse.serving import messages
 from bitlane.sparse.serving.requests import Fields, Floats, Keys, Offsets
 from bitlane.sparse.serving.served_model import Answer

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from bitlane import __version__
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.servers.failures import reason_of
+from bitlane.sparse.servers.failures import ServerClosing, reason_of
 from bitlane.sparse.servers.lanes import RequestLimit
 from bitlane.sparse.servers.newcomers import Newcomers
-from bitlane.sparse.servers.wire import ServerBusy, ServerClosing
+from bitlane.sparse.servers.wire import ServerBusy
 from bitlane.sparse.serving import protocol
 from bitlane.sparse.serving.metrics import ServingMetrics
 from bitlane.sparse.serving.page import ServiceStatus, page_html

@@ -37,16 +37,16 @@ def check(kind: str, folder: Path, seed: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     first, second, third = (line.partition(": ")[2] for line in done.stdout.splitlines())
-    shard = folder / "shard-0-of-1"
+    epoch = folder / "shard-0-of-1" / "epoch-0000002"  # of the process; in the first one, the training began
     assert (
         first
         == second
         == (
-            f"{shard}/log/000000000001.log cannot be written: {ERRORS[kind]}; "
+            f"{epoch}/log/000000000001.log cannot be written: {ERRORS[kind]}; "
             "the update is retained: `flush` sends it again"
         )
     )
-    assert third == f"{shard}/checkpoint-0000002 cannot be written: {ERRORS[kind]}; the log remains"
+    assert third == f"{epoch}/checkpoint-0000002 cannot be written: {ERRORS[kind]}; the log remains"
 
 
 def test_a_full_disk_loses_and_repeats_nothing(seed: int, tmp_path: Path) -> None:

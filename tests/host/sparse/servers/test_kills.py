@@ -21,6 +21,7 @@ from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers.connection import Connection
+from bitlane.sparse.servers.epochs import current_folder
 from bitlane.sparse.servers.spec import MatrixSpec, ShardSpec
 
 VALUES = 3
@@ -193,7 +194,7 @@ def test_a_death_in_a_checkpoint_loses_nothing(tmp_path: Path, fault: str) -> No
             with pytest.raises(BitlaneError, match="connection lost"):
                 client.checkpoint()
             process.process.wait()
-            segments = sorted(path.name for path in (folder / "log").iterdir())
+            segments = sorted(path.name for path in (current_folder(folder) / "log").iterdir())
             assert len(segments) == 2
             process._fault = ""
             process.start()
@@ -201,5 +202,8 @@ def test_a_death_in_a_checkpoint_loses_nothing(tmp_path: Path, fault: str) -> No
                 work.step(client)
             assert work.holds(client)
             client.checkpoint()
-            assert len(list((folder / "log").iterdir())) == 1
-            assert len(list(folder.glob("checkpoint-*"))) == 1 and not (folder / ".checkpoint-part").exists()
+            assert len(list((current_folder(folder) / "log").iterdir())) == 1
+            assert (
+                len(list(current_folder(folder).glob("checkpoint-*"))) == 1
+                and not (current_folder(folder) / ".checkpoint-part").exists()
+            )

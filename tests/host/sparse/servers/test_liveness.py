@@ -113,13 +113,14 @@ def test_a_request_that_takes_long_is_not_sent_again(
         client.send(KEYS, ONES)
         before = [dict(each._clients) for each in services]
         slow = services[int(np.random.default_rng(seed).integers(2))]._shard
-        with held(slow, 3 * SILENT):
+        monkeypatch.setattr(connection, "SILENT_SECONDS", 3.0)  # threads may wait for a processor that long
+        with held(slow, 7.0):
             begin = time.monotonic()
             if lane == "read":
                 assert (client.weights(KEYS) == -0.25).all()
             else:
                 client.send(KEYS, ONES)
-            assert time.monotonic() - begin > 2 * SILENT
+            assert time.monotonic() - begin > 6
         assert [dict(each._clients) for each in services] == before
         assert (client.weights(KEYS) == (-0.25 if lane == "read" else -0.5)).all()
 
@@ -141,8 +142,9 @@ def test_the_error_names_the_lost_server_and_not_the_others(seed: int, tmp_path:
         lost.speak()
 
 
-def test_several_lost_servers_take_the_time_of_one(seed: int, tmp_path: Path) -> None:
-    with served(make_shards(tmp_path, PLAIN, 4)) as services, contextlib.ExitStack() as stack:
+def test_several_lost_servers_take_the_time_of_one(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 3.0)
+    with served(make_shards(tmp_path, PLAIN, 5)) as services, contextlib.ExitStack() as stack:
         networks = [stack.enter_context(bad_network(each.port, seed, NO_FAULTS)) for each in services]
         client = stack.enter_context(StepClient([each.address for each in networks], deadline=LONG))
         client.send(KEYS, ONES)
@@ -150,7 +152,7 @@ def test_several_lost_servers_take_the_time_of_one(seed: int, tmp_path: Path) ->
             network.forget()
         begin = time.monotonic()
         assert (client.weights(KEYS) == -0.25).all()
-        assert SILENT <= time.monotonic() - begin < 2.5 * SILENT
+        assert 3 <= time.monotonic() - begin < 12
 
 
 def test_a_call_ends_at_its_deadline_though_signs_of_life_come(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from bitlane.errors import BitlaneError
 from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import SGD
 from bitlane.sparse.servers import process
+from bitlane.sparse.servers.epochs import current_folder
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.spec import ShardSpec
 
@@ -35,12 +36,12 @@ def test_sigterm_ends_it_with_a_checkpoint_while_clients_are_connected(tmp_path:
     options = ("--checkpoint-bytes", "100")
     with server_processes([folder], *options) as processes, StepClient([processes[0].address]) as client:
         client.send(KEYS, 0 * ONES)
-        wait_until(lambda: (folder / "checkpoint-0000002").exists())  # the log has become long
+        wait_until(lambda: (current_folder(folder) / "checkpoint-0000002").exists())  # the log has become long
         client.send(KEYS, ONES)
         assert processes[0].terminate() == 0
-        found = [path.name for path in folder.glob("checkpoint-*")]
+        found = [path.name for path in current_folder(folder).glob("checkpoint-*")]
         assert len(found) == 1 and found[0] >= "checkpoint-0000003"
-        log = list((folder / "log").iterdir())
+        log = list((current_folder(folder) / "log").iterdir())
         assert len(log) == 1 and log[0].stat().st_size == 32
         processes[0].start()
         client.send(KEYS, ONES)
@@ -70,7 +71,7 @@ def test_it_makes_its_folder_by_a_description_and_ends_with_its_parent(tmp_path:
             os.kill(ready["pid"], signal.SIGKILL)
     parent.stdin.close()
     parent.stdout.close()
-    assert (tmp_path / "shard/checkpoint-0000002").exists()
+    assert (current_folder(tmp_path / "shard") / "checkpoint-0000002").exists()
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -16,6 +16,7 @@ from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import FTRL, SGD, AdaGrad
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.servers import checkpoints
+from bitlane.sparse.servers.epochs import current_folder
 from bitlane.sparse.servers.log import WriteAheadLog
 from bitlane.sparse.servers.segment import AppendFile
 from bitlane.sparse.servers.shard import ParameterShard, ShardStopped
@@ -283,7 +284,7 @@ def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: Parameter
     with pytest.raises(DataError, match="is in use: choose another folder"):
         ParameterShard.create(plain.folder, PLAIN)
     plain.close()
-    state = plain.folder / "checkpoint-0000001" / "parameters.arrow"
+    state = current_folder(plain.folder) / "checkpoint-0000001" / "parameters.arrow"
     state.write_bytes(state.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"parameters\.arrow is damaged"):
         ParameterShard.open(plain.folder)
@@ -294,7 +295,7 @@ def test_folders_that_are_no_shards_are_refused(tmp_path: Path, plain: Parameter
 
 def test_status_counts(plain: ParameterShard) -> None:
     status = plain.status()
-    files = (plain.folder / "log").iterdir()
+    files = (current_folder(plain.folder) / "log").iterdir()
     assert status["rows"] == 4 and status["data_bytes"] == 48 and status["sequences"] == {DRIVER: 1, "w": 1}
     assert status["log_bytes"] == sum(path.stat().st_size for path in files) and status["log_segments"] == 1
     assert status["memory_over_data"] == status["bytes"] / 48 and status["checkpoint"] == 1
@@ -305,7 +306,7 @@ def test_a_log_of_another_order_is_refused(plain: ParameterShard) -> None:
     push(plain, "w", 2)
     plain.close()
     records: list[bytes] = []
-    log = WriteAheadLog.open(plain.folder / "log", 1, lambda record: records.append(bytes(record)))
+    log = WriteAheadLog.open(current_folder(plain.folder) / "log", 1, lambda record: records.append(bytes(record)))
     log.append([[records[-1]]])
     log.close()
     with pytest.raises(DataError, match="is damaged: 2 follows 2 of w"):
