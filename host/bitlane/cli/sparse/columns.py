@@ -23,14 +23,15 @@ def suggested(arguments: argparse.Namespace) -> dict[str, Any]:
         return {"ignore": tuple(arguments.ignore)}
     from bitlane.sparse.batches.schema_file import schema_from_toml
 
-    if given := [option for option in (*COLUMNS, "unscaled") if getattr(arguments, option)]:
+    options = (*COLUMNS, "unscaled", "several_separator", "several_pooling")
+    if given := [option for option in options if getattr(arguments, option) not in (None, [], False)]:
         raise DataError(f"{option_of(given[0])}: say it in {arguments.schema}, the file of --schema")
     return {"schema": schema_from_toml(arguments.schema)}
 
 
 def schema_of(source: FileSource, arguments: argparse.Namespace) -> Schema | ListSchema | None:
     """Return the schema that a file suggests, with what the arguments say; None if it has no columns."""
-    from bitlane.sparse.batches.schema import ListSchema, Schema, no_features
+    from bitlane.sparse.batches.schema import POOLINGS, SEPARATOR, ListSchema, Schema, no_features
 
     schema = source.schema
     if schema is None or arguments.schema is not None:
@@ -57,8 +58,8 @@ def schema_of(source: FileSource, arguments: argparse.Namespace) -> Schema | Lis
         numeric=tuple(named["numeric"] or (name for name in schema.numeric if name not in away)),
         crosses=tuple(tuple(group) for group in arguments.cross),
         time=time,
-        several=tuple((name, arguments.several_pooling) for name in several),
-        several_separator=arguments.several_separator,
+        several=tuple((name, arguments.several_pooling or POOLINGS[0]) for name in several),
+        several_separator=SEPARATOR if arguments.several_separator is None else arguments.several_separator,
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)

@@ -30,7 +30,9 @@ TYPES = ("text", "number", "boolean", "time")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EXACT = 2**53  # from here on, texts with a point or an exponent come from doubles
-MISSING = frozenset(["", "NA", "N/A", "<NA>", "null", "NULL", "None", "nan", "NaN", "NaT"])
+MISSING = frozenset(  # of numbers, booleans, times and labels; of text only nothing
+    ["", "NA", "N/A", "<NA>", "null", "NULL", "None", "nan", "NaN", "NaT"]
+)
 _TRUTH = {
     **dict.fromkeys(["true", "t", "yes", "y", "1", "1.0"], "true"),
     **dict.fromkeys(["false", "f", "no", "n", "0", "0.0"], "false"),

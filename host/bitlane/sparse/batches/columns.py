@@ -16,6 +16,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.arrow_cells import is_cell, is_list, is_several, is_text, missing_of, text_of
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cell_keys import keys_of, type_of
+from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
 from bitlane.sparse.batches.first_cell_keys import first_keys_of
 from bitlane.sparse.batches.hashing import column_key, cross_keys
@@ -28,6 +29,7 @@ from bitlane.support.user_warnings import warn_user
 
 Floats = NDArray[np.float64]
 FAR = 1000.0  # spreads from the centre of a standardised column
+_MISSING = np.frombuffer("".join(f"{text}\n" for text in sorted(MISSING) if text).encode(), np.uint8)
 
 
 def default_schema(
@@ -206,7 +208,7 @@ def _keys_of(column: pa.Array, name: str, schema: Schema, location: RowLocation)
 def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the cells of a column as float64 [rows], and which of them are missing.
 
-    Numbers and booleans may come as text. Null is missing, and of text: nothing, NA, N/A, null, NULL.
+    Numbers and booleans may come as text. Null is missing, and the texts of `cell_texts.MISSING`.
 
     Raises
     ------
@@ -232,7 +234,7 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
         return floats, np.zeros(len(floats), np.bool_) if missing is None else missing
     text, offsets = text_of(column)
     numbers = np.empty(len(column))
-    wrong = numbers_of_cells(text, offsets, numbers)
+    wrong = numbers_of_cells(text, offsets, _MISSING, numbers)
     if wrong >= 0:
         cell = text[offsets[wrong] : offsets[wrong + 1]].tobytes().decode("utf-8", "replace")
         comma = "; write a point instead of the comma, and no commas between digits" if "," in cell else ""

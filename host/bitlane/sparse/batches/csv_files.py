@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.checks import one_line
 from bitlane.sparse.batches.files import DataFile
 from bitlane.sparse.batches.guessing import guessed_columns
@@ -84,7 +85,7 @@ def _open(
     stream: pa.NativeFile, layout: CsvLayout, options: ReadOptions, wanted: list[str] | None
 ) -> csv.CSVStreamingReader:
     """Open CSV: with `wanted` columns as text, or to see the types of all."""
-    convert = csv.ConvertOptions()
+    convert = csv.ConvertOptions(null_values=sorted({*csv.ConvertOptions().null_values, *MISSING}))
     if wanted is not None:
         convert = csv.ConvertOptions(
             column_types={name: pa.string() for name in wanted}, include_columns=wanted, strings_can_be_null=False

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.checks import RowLocation, check_labels, class_message
 from bitlane.support.user_warnings import warn_user
 
-MISSING = frozenset(["", "NA", "N/A", "null", "NULL", "nan"])
 WORDS = {
     **dict.fromkeys(["true", "t", "yes", "y"], 1.0),
     **dict.fromkeys(["false", "f", "no", "n"], 0.0),
@@ -77,7 +77,7 @@ def labels_of_values(
         row = int(np.argmax(labels < 0))
         text = texts[codes[row]]
         if labels[row] == _MISSING:
-            raise location.error(row, f"{what} is empty")
+            raise location.error(row, f"{what} is empty" if not text else f"{what} is {text!r}, a missing value")
         raise location.error(row, class_message(text if _NUMBER.fullmatch(text) else repr(text[:40])))
     return labels
 

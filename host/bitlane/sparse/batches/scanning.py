@@ -203,18 +203,22 @@ def is_blank(byte: int) -> bool:
 
 
 @inlined
-def is_missing(text: Bytes, size: int) -> Any:
-    """Whether a text begins with NA, N/A, null or NULL and ends there."""
-    if size == 2:
-        return text[0] == 78 and text[1] == 65
-    if size == 3:
-        return text[0] == 78 and text[1] == 47 and text[2] == 65
-    lower = text[0] == 110 and text[1] == 117 and text[2] == 108 and text[3] == 108
-    return size == 4 and (lower or (text[0] == 78 and text[1] == 85 and text[2] == 76 and text[3] == 76))
+def is_among(text: Bytes, size: int, words: Bytes) -> Any:
+    """Whether the first `size` bytes are one of `words`, as of `numbers_of_cells`. A newline follows them."""
+    at, same = 0, True
+    for byte in range(len(words)):
+        if words[byte] != NEWLINE:
+            same &= at < size and text[at] == words[byte]
+            at += 1
+        elif same and at == size:
+            return True
+        else:
+            at, same = 0, True
+    return False
 
 
 @kernel
-def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], missing: Bytes, values: NDArray[np.float64]) -> int:
     """Read each cell as a number; return the index of the first cell that is not a number, or -1.
 
     Parameters
@@ -222,15 +226,16 @@ def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], values: NDArray[np
     text : uint8 [bytes]
         The cells' bytes one after the other.
     offsets : int64 [cells + 1]
-        Cell i is ``text[offsets[i]:offsets[i + 1]]``; blanks around the number do not count. An empty cell,
-        and NA, N/A, null and NULL, are nan.
+        Cell i is ``text[offsets[i]:offsets[i + 1]]``; blanks around the number do not count. An empty cell is nan.
+    missing : uint8 [bytes]
+        Texts that are nan too, each with a newline behind it.
     values : float64 [cells]
         The numbers.
     """
     longest = 0
     for cell in range(len(values)):
         longest = max(longest, offsets[cell + 1] - offsets[cell])
-    padded = np.empty(longest + 4, np.uint8)  # a newline, and what `is_missing` looks at
+    padded = np.empty(longest + 1, np.uint8)
     for cell in range(len(values)):
         start, stop = offsets[cell], offsets[cell + 1]
         while start < stop and is_blank(text[start]):
@@ -240,13 +245,16 @@ def numbers_of_cells(text: Bytes, offsets: NDArray[np.int64], values: NDArray[np
         for byte in range(stop - start):
             padded[byte] = text[start + byte]
         padded[stop - start] = NEWLINE
-        if start == stop or is_missing(padded, stop - start):
+        if start == stop:
             values[cell] = np.nan
             continue
         number, at, code = scan_number(padded, 0)
-        if code != OK or at != stop - start:
+        if code == OK and at == stop - start:
+            values[cell] = number
+        elif is_among(padded, stop - start, missing):
+            values[cell] = np.nan
+        else:
             return cell
-        values[cell] = number
     return -1
 
 

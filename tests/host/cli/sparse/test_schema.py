@@ -35,6 +35,11 @@ def test_mistakes_are_one_line(clicks: Path, capsys: pytest.CaptureFixture[str])
         (["train", str(clicks), "--schema", "s.toml"], "there is no column 'usr'; did you mean 'user'?"),
         (["train", str(clicks), "--schema", "s.toml", "--target", "click"], "--target: say it in s.toml, the file of"),
         (["train", str(clicks), "--schema", "gone.toml"], "gone.toml cannot be read"),
+        (
+            ["train", str(clicks), "--schema", "s.toml", "--several-separator", "|"],
+            "--several-separator: say it in s",
+        ),
+        (["train", str(clicks), "--schema", "s.toml", "--several-pooling", "mean"], "--several-pooling: say it in s"),
         (["schema", str(clicks), "--schema", "s.toml"], "--schema s.toml: this command proposes a schema; omit it"),
         (["schema", str(clicks)], "there is no label column 'label'; there are click, user"),
     ):

@@ -131,7 +131,7 @@ def test_offsets_are_those_behind_the_last_batch() -> None:
         (b'{"click": 1, "user": [1], "at": 1}', "json", r": column 'user': a cell is list"),
         (b'{"click": 2, "user": "a", "at": 1}', "json", r", row 1: label 2 is neither 0 nor 1"),
         (b'{"user": "a", "at": 1}', "json", r", row 1: label column 'click' is empty"),
-        (b'{"click": 1, "price": NaN, "at": 1}', "json", r", row 1: numeric column 'price' has 'nan', which is no"),
+        (b'{"click": 1, "price": 1e999, "at": 1}', "json", r", row 1: numeric column 'price' has 'inf', which is no"),
         (b"junk", "arrow", r": is no Arrow stream: "),
     ],
 )

@@ -141,6 +141,9 @@ def test_an_empty_label_is_an_error(positive: str | None, tmp_path: Path) -> Non
     path = write(tmp_path / "a.csv", ["yes", "no", ""])
     with pytest.raises(DataError, match=r"a.csv, row 3: label column 'label' is empty$"):
         labels_of(path, positive=positive)
+    path = write(tmp_path / "b.csv", ["yes", "no", "None"])
+    with pytest.raises(DataError, match=r"b.csv, row 3: label column 'label' is 'None', a missing value$"):
+        labels_of(path, positive=positive)
     path = write(tmp_path / "a.parquet", ["yes", None, "no"])
     with pytest.raises(DataError, match=r"a.parquet, row 2: label column 'label' is empty$"):
         labels_of(path, positive=positive)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.scanning import NO_NUMBER, OK, TOO_LARGE, numbers_of_cells, scan_integer
 
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -22,7 +23,8 @@ def numbers(cells: list[str]) -> list[float] | int:
     encoded = [cell.encode() for cell in cells]
     offsets = np.concatenate([[0], np.cumsum([len(cell) for cell in encoded])]).astype(np.int64)
     found = np.empty(len(cells))
-    wrong = numbers_of_cells(np.frombuffer(b"".join(encoded), np.uint8), offsets, found)
+    missing = np.frombuffer("".join(f"{text}\n" for text in MISSING if text).encode(), np.uint8)
+    wrong = numbers_of_cells(np.frombuffer(b"".join(encoded), np.uint8), offsets, missing, found)
     return found.tolist() if wrong < 0 else int(wrong)
 
 
@@ -81,7 +83,7 @@ def test_numbers_at_the_edges(cell: str, number: float) -> None:
 def test_a_cell_is_a_number_if_python_says_so(cell: str) -> None:
     found = numbers(["1", cell, "2"])
     stripped = cell.strip()
-    if not stripped:
+    if stripped in MISSING:
         assert isinstance(found, list) and math.isnan(found[1])
     elif DECIMAL.fullmatch(stripped):
         assert isinstance(found, list) and found[1] == pytest.approx(float(stripped), rel=1e-15)
@@ -90,10 +92,10 @@ def test_a_cell_is_a_number_if_python_says_so(cell: str) -> None:
 
 
 def test_missing_cells_are_nan() -> None:
-    found = numbers(["", "NA", "N/A", "null", "NULL", "  ", " NA\r", "7"])
+    found = numbers([*sorted(MISSING), "  ", " NA\r", "7"])
     assert isinstance(found, list)
-    assert [math.isnan(each) for each in found] == [True] * 7 + [False]
-    for cell in ("N", "NAN", "Na", "nul", "nulL", "NULLS", "/NA", "inf", "nan", "1,5", "0x1", "1_0", "é"):
+    assert [math.isnan(each) for each in found] == [True] * (len(MISSING) + 2) + [False]
+    for cell in ("N", "NAN", "Na", "nul", "nulL", "NULLS", "/NA", "NANA", "NA\nN/A", "<NA", "inf", "1,5", "1_0", "é"):
         assert numbers(["1", cell]) == 1
 
 
