@@ -190,13 +190,14 @@ def arrow_keys(table: pa.Table, schema: Schema) -> list[int]:
 
 
 def _request_keys(table: pa.Table, schema: Schema) -> list[int]:
-    inputs = [_tensor(name, table[name].to_pylist()) for name in schema.categorical]
+    inputs = [tensor_of(name, table[name].to_pylist()) for name in schema.categorical]
     request = read_request(json.dumps({"inputs": inputs}).encode())
     version = type("Version", (), {"schema": schema})()
     return batch_of_tensors(request.tensors, version, RequestBounds()).keys.tolist()
 
 
-def _tensor(name: str, cells: Cells) -> dict[str, Any]:
+def tensor_of(name: str, cells: Cells) -> dict[str, Any]:
+    """Return a column as the tensor of a request."""
     first = next(cell for cell in cells if cell is not None)
     datatype = {bool: "BOOL", int: "INT64", float: "FP64"}.get(type(first), "BYTES")
     data = [cell if cell is None or datatype != "BYTES" else _text(cell) for cell in cells]

@@ -24,7 +24,8 @@ from bitlane.sparse.batches.labels import labels_of_values
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
 from bitlane.sparse.batches.several import interleaved, values_of
-from bitlane.sparse.batches.times import NANOSECONDS, nanoseconds_of, seconds_of_counts
+from bitlane.sparse.batches.times import NANOSECONDS, PER_SECOND, local_seconds, nanoseconds_of, seconds_of_counts
+from bitlane.sparse.batches.transforms import PARTS, bucket_keys, changed, part_keys, part_name
 from bitlane.support.user_warnings import warn_user
 
 Floats = NDArray[np.float64]
@@ -148,6 +149,7 @@ def batch_of_columns(
     """
     wanted_columns(schema, rows.schema.names, location.file, labelled)
     cells = {name: _keys_of(rows.column(name), name, schema, location) for name in schema.hashed}
+    cells |= _parts_of(rows, schema, location)
     width, count = len(schema.field_names), rows.num_rows
     keys, values = np.empty((count, width), np.uint64), np.ones((count, width), np.float32)
     crossed = [cross_keys([cells[name] for name in group]) for group in schema.crosses]
@@ -164,6 +166,9 @@ def batch_of_columns(
     for field, name in enumerate(schema.numeric, first):
         numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", location)
         keys[:, field] = column_key(name)
+        if transforms := schema.transforms_of(name):
+            check_finite(numbers, None, f"numeric column {name!r}", location)
+            numbers = changed(numbers, transforms)
         if name in scales:
             numbers = _standardised(numbers, scales[name], name)
         with np.errstate(over="ignore"):
@@ -171,7 +176,8 @@ def batch_of_columns(
         check_finite(values[:, field], None, f"numeric column {name!r}", location)
         if present is not None:
             present[:, field] = ~missing
-    for field, column_keys in enumerate(crossed, place + len(several)):
+    derived = [cells[name] for name in schema.part_names]
+    for field, column_keys in enumerate([*derived, *crossed], place + len(several)):
         keys[:, field] = column_keys
     labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
     if several:
@@ -194,7 +200,7 @@ def _standardised(numbers: Floats, moments: tuple[float, float], name: str) -> F
         row = int(far.argmax())
         warn_user(
             f"numeric column {name!r} has {numbers[row]:g}, {abs(units[row]):.3g} times the spread of its first rows "
-            "away from them: mix the rows and train anew, take its logarithm, or leave it out"
+            "away from them: mix the rows and train anew, declare log1p or clip in a schema, or leave it out"
         )
     return units
 
@@ -202,7 +208,24 @@ def _standardised(numbers: Floats, moments: tuple[float, float], name: str) -> F
 def _keys_of(column: pa.Array, name: str, schema: Schema, location: RowLocation) -> NDArray[np.uint64]:
     if schema.key_rule == 1:
         return first_keys_of(column, name, location)
+    if schema.transforms and (edges := schema.transforms_of(name).get("buckets")) is not None:
+        what = f"column {name!r} of buckets"
+        numbers, missing = numbers_of(column, what, location)
+        with np.errstate(over="ignore"):
+            singles = numbers.astype(np.float32)
+        check_finite(singles, None, what, location)
+        return bucket_keys(name, singles, missing, edges)
     return keys_of(column, name, schema.type_of(name), location)
+
+
+def _parts_of(rows: pa.RecordBatch, schema: Schema, location: RowLocation) -> dict[str, NDArray[np.uint64]]:
+    """Return the keys of the parts of times, by their names."""
+    cells = {}
+    for column, part, settings in schema.transforms:
+        if part in PARTS:
+            seconds, missing = seconds_of(rows.column(column), f"column {column!r} of times", location)
+            cells[part_name(column, part)] = part_keys(column, part, local_seconds(seconds, *settings), missing)
+    return cells
 
 
 def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floats, NDArray[np.bool_]]:
@@ -272,38 +295,63 @@ def times_of(rows: pa.RecordBatch, schema: Schema | ListSchema, location: RowLoc
     if schema.time is None:
         return None
     column, what = rows.column(schema.time), f"time column {schema.time!r}"
+    seconds, missing = seconds_of(column, what, location)
+    if missing.any():
+        raise location.error(int(np.argmax(missing)), f"{what} is empty")
+    return seconds
+
+
+def seconds_of(column: pa.Array, what: str, location: RowLocation) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return times, as ISO 8601, counts or times of Arrow, in seconds since 1970, int64 [rows], and which are missing.
+
+    Raises
+    ------
+    DataError
+        A cell is no time.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    missing = missing_of(column)
-    if missing is not None and missing.any():
-        raise location.error(int(np.argmax(missing)), f"{what} is empty")
     if pa.types.is_temporal(column.type):
+        missing = missing_of(column)
+        missing = np.zeros(len(column), np.bool_) if missing is None else missing
         try:
-            return np.asarray(pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64()))
+            if pa.types.is_timestamp(column.type):
+                counts = np.asarray(pc.fill_null(pc.cast(column, pa.int64()), 0))
+                return counts // PER_SECOND[column.type.unit], missing
+            return np.asarray(pc.fill_null(pc.cast(pc.cast(column, pa.timestamp("s")), pa.int64()), 0)), missing
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            if missing.any():
+                raise location.error(int(np.argmax(missing)), f"{what} is empty") from error
             raise DataError(f"{location.file}: {what}: {one_line(error)}") from error
-    if is_text(column.type) and (seconds := _seconds_of_texts(column)) is not None:
-        return seconds
+    if is_text(column.type) and (found := _seconds_of_texts(column, what, location)) is not None:
+        return found
     numbers, empty = numbers_of(column, what, location)
-    if empty.any():
-        raise location.error(int(np.argmax(empty)), f"{what} is empty")
     check_finite(numbers, None, what, location)
-    return np.floor(seconds_of_counts(numbers)).astype(np.int64)
+    return np.floor(seconds_of_counts(numbers)).astype(np.int64), empty
 
 
-def _seconds_of_texts(column: pa.Array) -> NDArray[np.int64] | None:
-    """Return texts of times as seconds since 1970, int64 [rows], or None if one is no time."""
+def _seconds_of_texts(
+    column: pa.Array, what: str, location: RowLocation
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
+    """Return texts of times as `seconds_of` does, or None if none is a time."""
     try:  # without zones
         stamps = pc.cast(column, pa.string()) if pa.types.is_binary(column.type) else column
-        return np.asarray(pc.cast(pc.cast(stamps, pa.timestamp("s"), safe=False), pa.int64()))
+        seconds = pc.cast(pc.cast(stamps, pa.timestamp("s"), safe=False), pa.int64())
+        return np.asarray(pc.fill_null(seconds, 0)), np.asarray(column.is_null())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        coded = pc.dictionary_encode(column)
-    decoded = (
+        coded = pc.dictionary_encode(pc.fill_null(column, "" if "string" in str(column.type) else b""))
+    decoded = [
         str(each, "utf-8", "replace") if isinstance(each, bytes) else each for each in coded.dictionary.to_pylist()
-    )
-    counts = [nanoseconds_of(text) for text in decoded]
+    ]
+    empty = np.array([text.strip() in MISSING for text in decoded], np.bool_)
+    counts = [0 if text.strip() in MISSING else nanoseconds_of(text) for text in decoded]
+    codes = np.asarray(coded.indices)
     if None in counts:
+        if all(count is None or is_empty for count, is_empty in zip(counts, empty, strict=True)):
+            return None
+        wrong = counts.index(None)
+        raise location.error(int(np.argmax(codes == wrong)), f"{what} has {decoded[wrong][:40]!r}, which is no time")
+    if empty.all():
         return None
     seconds = np.array([count // NANOSECONDS for count in counts if count is not None], np.int64)
-    found: NDArray[np.int64] = seconds[np.asarray(coded.indices)]
-    return found
+    return seconds[codes], empty[codes]

@@ -74,7 +74,7 @@ def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOption
     fields = []
     for name in wanted:
         kind = found.field(name).type
-        if name in schema.numeric or name == schema.label:
+        if name in schema.read_as_numbers or name == schema.label:
             kind = pa.float64() if not pa.types.is_string(kind) and not pa.types.is_boolean(kind) else kind
         elif name in dict(schema.several):
             kind = _kind_of_several(kind)

@@ -224,7 +224,7 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
         cells = [row.get(column) for row in rows]
         try:
             if isinstance(schema, Schema):
-                words = column in (*schema.typed, schema.label)
+                words = column in (*schema.typed, schema.label) and column not in schema.read_as_numbers
                 if column in dict(schema.several):
                     lists = [_texts(cell, schema.several_separator) for cell in cells]
                     arrays[column] = pa.array(lists, pa.list_(pa.string()))

@@ -11,6 +11,15 @@ from typing import Any
 from bitlane.errors import DataError
 from bitlane.sparse.batches.cell_texts import TYPES
 from bitlane.sparse.batches.checks import LARGEST_FIELD, near_names
+from bitlane.sparse.batches.transforms import (
+    ON_NUMBERS,
+    PARTS,
+    Transform,
+    as_transforms,
+    check_columns,
+    part_name,
+    text_of_transform,
+)
 
 DEFAULT_LABEL = "label"
 KEY_RULE = 2
@@ -22,7 +31,8 @@ SEPARATOR = "|"
 class Schema:
     """Columns of cells.
 
-    Fields are numbered in order: categorical columns, numeric columns, columns of several values, crosses.
+    Fields are numbered in order: categorical columns, numeric columns, columns of several values, parts of times,
+    crosses.
 
     Attributes
     ----------
@@ -34,7 +44,7 @@ class Schema:
         cell is left out.
     crosses : tuple of tuples of str
         Groups of two columns or more, none of them numeric: one feature with the key of `hashing.cross_keys` and the
-        value 1. The columns need not be among `categorical`.
+        value 1. The columns need not be among `categorical`; parts of times have names such as ``hour(when)``.
     time : str, optional
         Timestamps, dates, or seconds since 1970.
     types : tuple of pairs of str
@@ -50,6 +60,10 @@ class Schema:
         missing one.
     several_separator : str, default="|"
         Between the values of a text.
+    transforms : tuple of (str, str, tuple)
+        Columns, their transforms and the settings of these, in the order of application of `transforms`:
+        ``("price", "clip", (0, 100))``, ``("price", "log1p", ())``, ``("age", "buckets", (1.5, 7.0))`` with the edges,
+        ``("when", "hour", ("UTC",))`` and ``("when", "weekday", ("UTC",))``. A column with buckets is categorical.
     """
 
     label: str = DEFAULT_LABEL
@@ -62,6 +76,7 @@ class Schema:
     key_rule: int = KEY_RULE
     several: tuple[tuple[str, str], ...] = ()
     several_separator: str = SEPARATOR
+    transforms: tuple[Transform, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
@@ -84,15 +99,17 @@ class Schema:
         if not isinstance(self.several_separator, str) or not self.several_separator:
             raise DataError(f"several_separator={self.several_separator!r}: use a character, such as '|'")
         several = [name for name, _ in self.several]
+        object.__setattr__(self, "transforms", as_transforms(self.transforms))
+        check_columns(self.transforms, self.numeric, self.categorical, self.label)
         others = [name for name in (self.label, self.time) if name]
-        used = Counter([*self.categorical, *self.numeric, *several, *others])
+        used = Counter([*self.categorical, *self.numeric, *several, *others, *self.part_names])
         for name, times in used.items():
             if times > 1:
                 raise DataError(f"column {name!r} is used twice in the schema")
         self._check_crosses()
         if len(self.field_names) > LARGEST_FIELD + 1:
             raise DataError(f"the schema has {len(self.field_names)} fields; at most {LARGEST_FIELD + 1} are possible")
-        texts = set(self.typed)
+        texts = {*self.typed, *self.part_names}
         for name in self.columns:  # "a=b" of a column "a" and a column "a=b" would share keys
             head = name.partition("=")[0]
             if "=" in name and head in texts:
@@ -112,7 +129,8 @@ class Schema:
     @property
     def hashed(self) -> tuple[str, ...]:
         """Columns whose cells are hashed, once each: the categorical ones, and those of crosses alone."""
-        return tuple(dict.fromkeys([*self.categorical, *(name for group in self.crosses for name in group)]))
+        crossed = [name for group in self.crosses for name in group if name not in self.part_names]
+        return tuple(dict.fromkeys([*self.categorical, *crossed]))
 
     @property
     def typed(self) -> tuple[str, ...]:
@@ -120,14 +138,30 @@ class Schema:
         return (*self.hashed, *dict(self.several))
 
     @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of the features that are parts of times."""
+        return tuple(part_name(column, kind) for column, kind, _ in self.transforms if kind in PARTS)
+
+    @property
+    def read_as_numbers(self) -> frozenset[str]:
+        """Columns whose cells are numbers: the numeric ones, and those with buckets."""
+        return frozenset([*self.numeric, *(column for column, kind, _ in self.transforms if kind == "buckets")])
+
+    def transforms_of(self, column: str) -> dict[str, tuple[Any, ...]]:
+        """Return the transforms of a column: their settings by kind."""
+        return {kind: settings for name, kind, settings in self.transforms if name == column}
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that are read for the features."""
-        return (*self.hashed, *self.numeric, *dict(self.several))
+        """All columns that are read for the features, once each."""
+        timed = [column for column, kind, _ in self.transforms if kind in PARTS]
+        return tuple(dict.fromkeys([*self.hashed, *self.numeric, *dict(self.several), *timed]))
 
     @property
     def field_names(self) -> tuple[str, ...]:
         """The fields' names by number; a cross is ``a&b``."""
-        return (*self.categorical, *self.numeric, *dict(self.several), *("&".join(group) for group in self.crosses))
+        crosses = ["&".join(group) for group in self.crosses]
+        return (*self.categorical, *self.numeric, *dict(self.several), *self.part_names, *crosses)
 
     def type_of(self, column: str) -> str:
         """Return the type of a hashed column."""
@@ -148,21 +182,34 @@ class Schema:
         parts = [f"label {self.label}"]
         parts += [f"time {self.time}"] if self.time is not None else []
         if self.categorical:
-            types = dict(self.types)
-            parts.append("categorical " + ", ".join(f"{name} ({types.get(name, 'text')})" for name in self.categorical))
+            parts.append("categorical " + ", ".join(f"{name} ({self._kind_of(name)})" for name in self.categorical))
         if self.numeric:
-            scales = {name: f" ({center:.3g} +- {scale:.3g})" for name, center, scale in self.scales}
-            parts.append("numeric " + ", ".join(f"{name}{scales.get(name, '')}" for name in self.numeric))
+            parts.append("numeric " + ", ".join(f"{name}{self._scale_of(name)}" for name in self.numeric))
         if self.several:
             parts.append("several values in " + ", ".join(f"{name} ({pooling})" for name, pooling in self.several))
+        for column, kind, settings in self.transforms:
+            if kind in PARTS:
+                parts.append(f"{part_name(column, kind)} {text_of_transform(kind, settings)}")
         parts += ["crosses " + ", ".join(" x ".join(group) for group in self.crosses)] if self.crosses else []
         return "; ".join(parts)
+
+    def _kind_of(self, name: str) -> str:
+        edges = self.transforms_of(name).get("buckets")
+        return self.type_of(name) if edges is None else text_of_transform("buckets", edges)
+
+    def _scale_of(self, name: str) -> str:
+        transforms = self.transforms_of(name)
+        words = [text_of_transform(kind, transforms[kind]) for kind in ON_NUMBERS if kind in transforms]
+        words += [f"{center:.3g} +- {scale:.3g}" for column, center, scale in self.scales if column == name]
+        return f" ({', '.join(words)})" if words else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the schema as JSON takes it."""
         settings = asdict(self)
         if not self.several:  # as versions wrote it that were published before
             del settings["several"], settings["several_separator"]
+        if not self.transforms:
+            del settings["transforms"]
         return {"kind": "columns", **settings}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from bitlane.errors import DataError
 _CLOCK = r"(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?"
 _ISO = re.compile(rf"(\d{{4}})-(\d\d)-(\d\d)(?:[T ]{_CLOCK})?\s*(?:Z|z|UTC|([+-])(\d\d):?(\d\d)?)?")
 _TIME_OF_DAY = re.compile(_CLOCK)
+_QUARTER = 900  # seconds; a zone changes its offset at most once in so many
 _EPOCH = datetime(1970, 1, 1)
 NANOSECONDS = 10**9
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": NANOSECONDS}  # units of Arrow
@@ -61,6 +63,37 @@ def seconds_of_counts(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     thousands = np.searchsorted([1e11, 1e14, 1e17], np.abs(counts), side="right")
     seconds: NDArray[np.float64] = counts / 1000.0**thousands
     return seconds
+
+
+def local_seconds(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
+    """Return what the clocks of a zone show: seconds since 1970 there, int64 [n], of seconds since 1970 in UTC.
+
+    Raises
+    ------
+    DataError
+        A year is not between 1 and 9999.
+    """
+    if zone == "UTC":
+        return seconds
+    info = ZoneInfo(zone)
+    quarters, codes = np.unique(seconds // _QUARTER, return_inverse=True)
+    first = _offsets(quarters * _QUARTER, info)
+    offsets: NDArray[np.int64] = first[codes]
+    changing = (first != _offsets(quarters * _QUARTER + _QUARTER - 1, info))[codes]
+    offsets[changing] = _offsets(seconds[changing], info)
+    return seconds + offsets
+
+
+def _offsets(seconds: NDArray[np.int64], zone: ZoneInfo) -> NDArray[np.int64]:
+    """Return how many seconds a zone is ahead of UTC at some times: int64 [n]."""
+    try:
+        moments = [(_EPOCH + timedelta(seconds=each)).replace(tzinfo=timezone.utc) for each in seconds.tolist()]
+        there = [moment.astimezone(zone).utcoffset() or timedelta() for moment in moments]
+    except OverflowError:
+        raise DataError(
+            f"times of {seconds.min()} to {seconds.max()} seconds since 1970 are not all within the years 1 to 9999"
+        ) from None
+    return np.array([offset // timedelta(seconds=1) for offset in there], np.int64)
 
 
 def time_text(count: int, per_second: int) -> str:

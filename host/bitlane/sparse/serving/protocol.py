@@ -140,7 +140,7 @@ def input_metadata(schema: Schema | None) -> list[dict[str, Any]]:
     """Return the inputs that a model takes, as the protocol's metadata have them."""
     if schema is None:
         return [{"name": name, "datatype": datatype, "shape": [-1]} for name, datatype in KEY_TENSORS.items()]
-    numeric = set(schema.numeric)
+    numeric = schema.read_as_numbers
     return [
         {"name": name, "datatype": "FP32" if name in numeric else "BYTES", "shape": [-1]} for name in schema.columns
     ]
