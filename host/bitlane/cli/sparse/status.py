@@ -50,11 +50,13 @@ def _run(arguments: argparse.Namespace) -> None:
     require_extra("pyarrow.flight", "the status of servers", data.EXTRA)
     status = _status(arguments)
     if arguments.json:
-        print(json.dumps({"running": status.running, "servers": status.servers}, indent=1))
+        record = {"running": status.running, "problem": status.problem, "servers": status.servers}
+        print(json.dumps(record, indent=1))
         return
     print(_table(status.servers))
     if not status.running:
-        print("\nnot running; rows and clocks are those of the last checkpoints")
+        how = "not running" if status.running is False else f"cannot be reached: {status.problem}"
+        print(f"\n{how}; rows and clocks are those of the last checkpoints")
 
 
 COMMAND = Command(

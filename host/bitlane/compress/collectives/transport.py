@@ -20,7 +20,7 @@ RankResultT = TypeVar("RankResultT")
 
 
 class RankFailed(BitlaneError):
-    """Another rank failed, ended or timed out."""
+    """Another rank failed, ended or timed out. The message names the ranks that have not answered (not with NCCL)."""
 
 
 class Transport(Protocol):
@@ -140,23 +140,40 @@ class TorchTransport:
         received = [torch.empty(length, dtype=torch.uint8) for length in lengths]
         outgoing = [buffer.cpu() for buffer in buffers]
         others = [(self.rank + distance) % self.size for distance in range(1, self.size)]
-        with self._rank_failures():
-            pending = [self._group.recv([received[rank]], rank, 0) for rank in others if lengths[rank]]
-            pending += [self._group.send([outgoing[rank]], rank, 0) for rank in others if len(buffers[rank])]
-            for each in pending:
-                each.wait()
+        pending: list[tuple[int, dist.Work]] = []
+        with self._rank_failures(pending):
+            pending += [(rank, self._group.recv([received[rank]], rank, 0)) for rank in others if lengths[rank]]
+            pending += [(rank, self._group.send([outgoing[rank]], rank, 0)) for rank in others if len(buffers[rank])]
+            while pending:
+                pending[0][1].wait()
+                del pending[0]
         return received
 
     @contextmanager
-    def _rank_failures(self) -> Iterator[None]:
-        """Convert RuntimeError, which torch raises when another rank fails, to RankFailed."""
+    def _rank_failures(self, pending: Sequence[tuple[int, dist.Work]] = ()) -> Iterator[None]:
+        """Convert RuntimeError, which torch raises when another rank fails, to RankFailed.
+
+        `pending` has what the exchange still waits for, by rank; the first has failed.
+        """
         try:
             yield
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
+            lost = sorted(
+                {pending[0][0], *(rank for rank, each in pending[1:] if not _is_done(each))} if pending else ()
+            )
+            who = "another rank" if not lost else f"rank{'s' * (len(lost) > 1)} {', '.join(map(str, lost))}"
             raise RankFailed(
-                f"rank {self.rank} got no answer from another rank, which failed, ended or hangs: {reason}"
+                f"rank {self.rank} got no answer from {who}, which failed, ended or hangs: {reason}"
             ) from error
+
+
+def _is_done(work: dist.Work) -> bool:
+    """Return whether data has been received or sent. A work of gloo only knows after it was waited for."""
+    try:
+        return bool(work.wait(timedelta(milliseconds=1)))
+    except RuntimeError:
+        return False
 
 
 _default_group: object = None  # whose groups are counted

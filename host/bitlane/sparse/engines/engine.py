@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bitlane.sparse.engines.actors import OpenSource, WorkerTask, connected
 from bitlane.sparse.engines.cluster import Cluster, cluster
 from bitlane.sparse.engines.fleets import Servers, Workers
 from bitlane.sparse.engines.merging import ScoreMerger
+from bitlane.sparse.engines.preflight import check_nodes, read_rows
 from bitlane.sparse.engines.serving import ServingFile, token_of
 from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
 from bitlane.sparse.models.model import SparseModel
@@ -169,6 +171,7 @@ class RayTrainer:
             if run is not None:
                 run.keep()
             with cluster(options.address) as ray, Stopping() as stopping, ServingFile(folder, access) as serving:
+                check_nodes(ray, access, folder, partial(read_rows, self._open_source))
                 counts = self._train(ray, folders, access, stopping, serving)
             model = model_of(self.spec, folders)
             model.rows_seen = self._progress.rows_done

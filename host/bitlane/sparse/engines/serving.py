@@ -76,14 +76,18 @@ class ServerStatus:
 
     Attributes
     ----------
-    running : bool
+    running : bool or None
+        None: the servers cannot be reached, and may run or not.
+    problem : str
+        Why they cannot be reached.
     servers : list of dict
         Of each: its ``address``, and the status of `ParameterShard.status` with the ``traffic``. If the training does
         not run: ``server``, ``rows``, ``sequences`` and ``training`` of its last checkpoint.
     """
 
-    running: bool
+    running: bool | None
     servers: list[Record] = field(default_factory=list)
+    problem: str = ""
 
 
 def status_of_run(folder: Path) -> ServerStatus:
@@ -99,7 +103,7 @@ def status_of_run(folder: Path) -> ServerStatus:
     DataError
         The training has no servers.
     BitlaneError
-        The servers run, and do not answer.
+        The servers refuse to answer.
     """
     folders = shard_folders(folder)
     if not folders:
@@ -113,10 +117,11 @@ def status_of_run(folder: Path) -> ServerStatus:
         raise DataError(f"{folder / SERVERS / _FILE} is damaged ({type(error).__name__})") from error
     try:
         return status_at(addresses, token=_text(folder, _TOKEN), certificates=_text(folder, _AUTHORITIES))
-    except (ConnectionLost, DeadlineExceeded):
-        if _is_alive(serving):
-            raise
-        return ServerStatus(False, [_last_checkpoint(folder) for folder in folders])
+    except (ConnectionLost, DeadlineExceeded) as error:
+        last = [_last_checkpoint(folder) for folder in folders]
+        if _has_ended(serving):
+            return ServerStatus(False, last)
+        return ServerStatus(None, last, f"{error}; the training began on host {serving.get('host')} and may still run")
 
 
 def status_at(addresses: list[str], **client: str | None) -> ServerStatus:
@@ -153,9 +158,9 @@ def _last_checkpoint(folder: Path) -> Record:
     }
 
 
-def _is_alive(serving: Record) -> bool:
-    """Whether the driver that wrote the file runs on this machine."""
-    return serving.get("host") == os.uname().nodename and Path(f"/proc/{serving.get('driver')}").exists()
+def _has_ended(serving: Record) -> bool:
+    """Return whether the driver that wrote the file has certainly ended: it ran on this machine."""
+    return serving.get("host") == os.uname().nodename and not Path(f"/proc/{serving.get('driver')}").exists()
 
 
 def _text(folder: Path, name: str) -> str | None:

@@ -94,6 +94,10 @@ class Connection:
         """Begin a call that ends by `until`, in one attempt or more."""
         self.until, self.silence = until, SILENT_SECONDS
 
+    def last_moment(self, until: float) -> float:
+        """Return when an action that takes no time counts as lost."""
+        return min(until, time.monotonic() + SILENT_SECONDS)
+
     def hello(self, until: float) -> Record:
         """Connect, and return what the server says of itself.
 
@@ -110,7 +114,7 @@ class Connection:
             options["tls_root_certs"] = identity.certificates.encode()
         with self._errors():
             self._client = flight.FlightClient(f"{scheme}://{self.address}", **options)
-        last = min(until, time.monotonic() + SILENT_SECONDS)
+        last = self.last_moment(until)
         self._greetings += 1
         request = {
             "protocol": wire.PROTOCOL,

@@ -298,12 +298,19 @@ class ServerGroup:
         ]
 
     def _action(self, server: int, name: str, request: Record, until: float) -> Record:
-        connection = Connection(self._readers[server].address, self._identity, False)  # a checkpoint holds up no read
-        try:
-            connection.hello(until)
-            return connection.action(name, request, until)
-        finally:
-            connection.close()
+        """Call an action; a status is asked again, like a request, if servers may restart and a connection is lost."""
+        again = name == "status" and self._find is not None
+        while True:
+            connection = Connection(self._readers[server].address, self._identity, False)  # holds up no read
+            try:
+                self._hello(connection, server, until)
+                return connection.action(name, request, connection.last_moment(until) if again else until)
+            except (ConnectionLost, DeadlineExceeded, ServerClosing):
+                if not again or time.monotonic() + _LONGEST_PAUSE > until:
+                    raise
+                time.sleep(_LONGEST_PAUSE)
+            finally:
+                connection.close()
 
 
 def _cause(calls: Sequence[Call]) -> BitlaneError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bitlane.errors import DataError
+from bitlane.errors import BitlaneError, DataError
+from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.serving.shards.fan_out import FrontOptions
 from bitlane.sparse.serving.shards.front import Front
@@ -94,16 +96,24 @@ def sharded(placement: Placement, options: FrontOptions | None = None) -> Iterat
             )
         else:
             from bitlane.sparse.engines.cluster import cluster
+            from bitlane.sparse.engines.preflight import check_nodes
             from bitlane.sparse.serving.shards.ray_actors import RayServers
 
             access = _access(placement.ray, stack)
             reach = access.client
             ray = stack.enter_context(cluster(placement.ray.address))
+            check_nodes(ray, access, None, functools.partial(_read_registry, placement.uri))
             servers = RayServers(ray, placement.uri, placement.shards, placement.replicas, access, placement.cache)
         stack.enter_context(servers)
         front = Front(servers.find, placement.shards, placement.replicas, options, **reach)
         stack.callback(front.close)
         yield ShardedRegistry(placement.uri, front)
+
+
+def _read_registry(uri: str) -> None:
+    """Raise BitlaneError unless this node finds versions in the registry."""
+    if not ModelRegistry(uri).numbers():
+        raise BitlaneError(f"{uri} has no version here: each node must reach the registry")
 
 
 def _access(ray: RayAddress, stack: contextlib.ExitStack) -> Access:
