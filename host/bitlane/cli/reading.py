@@ -18,6 +18,11 @@ READING: dict[str, Any] = {"sep": None, "header": True, "ignore": []}
 def add_reading_arguments(parser: Parser) -> None:
     """Add the arguments of a training, for a parser that leaves out what is not given."""
     add_layout_arguments(parser)
+    add_ignore_argument(parser)
+
+
+def add_ignore_argument(parser: Parser) -> None:
+    """Add the argument of columns that are left out."""
     parser.add_argument(
         "--ignore",
         type=words,

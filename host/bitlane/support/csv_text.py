@@ -10,6 +10,7 @@ from bitlane.errors import DataError
 
 HEAD_BYTES = 1 << 16  # enough for the column names
 SEPARATORS = {",": ",", ";": ";", "\t": "tab", "|": "|"}  # and how `--sep` spells them
+CONVERT = "convert it, such as by iconv -f latin1 -t utf-8 OLD > NEW"
 UNNAMED = "Unnamed: "  # pandas' name of a column without a name, followed by its position
 
 
@@ -51,7 +52,9 @@ def first_row(head: bytes, between: str) -> list[str]:
     return next((row for row in rows if row), [])
 
 
-def check_head(head: bytes, file: str, between: str, *, header: bool, ignored: Collection[str] = ()) -> None:
+def check_head(
+    head: bytes, file: str, between: str, *, header: bool, ignored: Collection[str] = (), remedy: str = CONVERT
+) -> None:
     """Refuse a file whose first bytes are no CSV with this separator, or whose columns lack names.
 
     Parameters
@@ -66,13 +69,15 @@ def check_head(head: bytes, file: str, between: str, *, header: bool, ignored: C
         Whether the first row has the names of the columns.
     ignored : collection of str
         Columns that may lack a name.
+    remedy : str
+        What to do with bytes that are no UTF-8.
 
     Raises
     ------
     DataError
         The bytes are no UTF-8, another separator is meant, or a column has no name.
     """
-    check_utf8(head, file)
+    check_utf8(head, file, remedy)
     cells = first_row(head, between)
     if len(cells) == 1:
         for other, shown in SEPARATORS.items():
@@ -91,15 +96,15 @@ def check_head(head: bytes, file: str, between: str, *, header: bool, ignored: C
                 )
 
 
-def check_utf8(head: bytes, file: str) -> None:
-    """Raise DataError if bytes are no UTF-8; a character that the end cuts is valid."""
+def check_utf8(head: bytes, file: str, remedy: str = CONVERT) -> None:
+    """Raise DataError, with a remedy, if bytes are no UTF-8; a character that the end cuts is valid."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError as error:
-        raise not_utf8(file, error.start) from None
+        raise not_utf8(file, error.start, remedy) from None
 
 
-def not_utf8(file: str, position: int | None = None) -> DataError:
+def not_utf8(file: str, position: int | None = None, remedy: str = CONVERT) -> DataError:
     """Return the error of a file that is no UTF-8, with the position of the first wrong byte if it is known."""
     where = "" if position is None else f" (byte {position})"
-    return DataError(f"{file} is not UTF-8 text{where}: convert it, such as by iconv -f latin1 -t utf-8 OLD > NEW")
+    return DataError(f"{file} is not UTF-8 text{where}: {remedy}")

@@ -3,39 +3,102 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bitlane.errors import DataError
 from bitlane.support.text import option_of, shown_name
+from bitlane.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
+    from bitlane.sparse.batches.declaration import Declaration
     from bitlane.sparse.batches.schema import ListSchema, Schema
     from bitlane.sparse.batches.source import FileSource
 
-COLUMNS = ("target", "time", "categorical", "numeric", "several", "ignore", "cross")  # arguments that name columns
+# Arguments that say what columns are.
+COLUMNS = ("target", "time", "categorical", "numeric", "several", "ignore", "cross", "decimal")
+_ARGUMENTS = {"separator": "sep"}  # entries of [reader] whose arguments have other names
 TIME = "time"  # a column of this name is the time, and no feature
 
 
-def suggested(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a reader of files whose columns nobody has named yet, or a file has."""
+def apply_reader(arguments: argparse.Namespace) -> None:
+    """Set the arguments that say how files are read to what the file of --schema says, if it does.
+
+    Raises
+    ------
+    DataError
+        An argument says something else than the file.
+    """
     if arguments.schema is None:
-        return {"ignore": tuple(arguments.ignore)}
-    from bitlane.sparse.batches.schema_file import schema_from_toml
+        return
+    for entry, given in _declaration(arguments).reader.items():
+        name = _ARGUMENTS.get(entry, entry)
+        if getattr(arguments, name) not in (None, True, given):
+            raise DataError(f"{option_of(name)}: {arguments.schema} says otherwise; omit it, or change the file")
+        setattr(arguments, name, given)
+
+
+def open_columns(
+    opened: Callable[..., FileSource], arguments: argparse.Namespace
+) -> tuple[FileSource, Schema | ListSchema | None]:
+    """Open files, and return their schema: declared, or what the first file suggests and the arguments say.
+
+    Parameters
+    ----------
+    opened : callable
+        Opens the files with options of `ReadOptions` as its keywords.
+    arguments : Namespace
+
+    Returns
+    -------
+    FileSource
+    Schema, ListSchema or None
+        None if the files have no columns.
+    """
+    if arguments.schema is not None:
+        return _declared(opened, arguments)
+    source = opened(ignore=tuple(arguments.ignore), decimal=arguments.decimal or ".")
+    return source, _suggested(source, arguments)
+
+
+def _declaration(arguments: argparse.Namespace) -> Declaration:
+    from bitlane.sparse.batches.schema_file import read_declaration
+
+    return read_declaration(arguments.schema)
+
+
+def _declared(opened: Callable[..., FileSource], arguments: argparse.Namespace) -> tuple[FileSource, Schema]:
+    """Return the schema of a file, with what it leaves to the first rows of the data."""
+    from bitlane.sparse.batches.moments import unlike
+    from bitlane.sparse.batches.schema import Schema
 
     options = (*COLUMNS, "unscaled", "several_separator", "several_pooling")
     if given := [option for option in options if getattr(arguments, option) not in (None, [], False)]:
         raise DataError(f"{option_of(given[0])}: say it in {arguments.schema}, the file of --schema")
-    return {"schema": schema_from_toml(arguments.schema)}
+    declaration = _declaration(arguments)
+    fit = declaration.fit_of()
+    source = opened(schema=fit.schema)
+    if not source.has_tables:
+        raise DataError(f"--schema {arguments.schema}: {source.files[0].name} has no columns; omit it")
+    if declaration.has_patterns:
+        fit = declaration.fit_of(source.column_names())
+        source = opened(schema=fit.schema)
+    assert isinstance(source.schema, Schema)
+    schema = source.fitted(source.schema, fit.standard, fit.buckets)
+    if fit.schema.scales:
+        rows, location = source.first_rows(schema)
+        for line in [] if rows is None else unlike(rows, fit.schema, location):
+            warn_user(line)
+    return source, schema
 
 
-def schema_of(source: FileSource, arguments: argparse.Namespace) -> Schema | ListSchema | None:
-    """Return the schema that a file suggests, with what the arguments say; None if it has no columns."""
+def _suggested(source: FileSource, arguments: argparse.Namespace) -> Schema | ListSchema | None:
     from bitlane.sparse.batches.schema import POOLINGS, SEPARATOR, ListSchema, Schema, no_features
 
     schema = source.schema
-    if schema is None or arguments.schema is not None:
-        return schema
+    if schema is None:
+        return None
     named = {name: list(getattr(arguments, name)) for name in ("categorical", "numeric", "several")}
     moved = [name for names in named.values() for name in names]
     if isinstance(schema, ListSchema):
@@ -60,8 +123,9 @@ def schema_of(source: FileSource, arguments: argparse.Namespace) -> Schema | Lis
         time=time,
         several=tuple((name, arguments.several_pooling or POOLINGS[0]) for name in several),
         several_separator=SEPARATOR if arguments.several_separator is None else arguments.several_separator,
+        decimal=schema.decimal,
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)
     typed = chosen.with_types(source.types)
-    return typed if arguments.unscaled else source.standardised(typed)
+    return typed if arguments.unscaled else source.fitted(typed)

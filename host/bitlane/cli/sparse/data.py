@@ -16,7 +16,7 @@ from bitlane.support.optional import require_extra
 from bitlane.support.text import shown_option
 from bitlane.support.user_warnings import warn_user
 
-from .columns import COLUMNS, schema_of, suggested
+from .columns import COLUMNS, apply_reader, open_columns
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
@@ -30,7 +30,10 @@ EXTRA = "'bitlane[sparse]'"
 LOSS_TASKS = {"log_loss": "classification", "squared_error": "regression"}
 SCANNED_ROWS = 100_000  # to find the number of fields
 SHARED_BYTES = 128 << 10  # of a piece of text: the shares of several workers are about even
-LAYOUT = {"sep": None, "header": True}  # of CSV files: arguments, and what they are where they are not given
+LAYOUT = {"sep": None, "header": True, "names": None}  # of CSV files: arguments, and what they are where not given
+ENCODING = {"encoding": None, "comment": None}  # the same of text files
+# Arguments of data that are read otherwise than those of a training.
+OTHER_READING = (*LAYOUT, *ENCODING, "format", "decimal")
 READING = ("format", "positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments, kept as they are
 Settings = Mapping[str, Any]
 
@@ -66,6 +69,7 @@ class TrainingData:
 
 def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
+    from bitlane.sparse.batches.formats import TEXT
     from bitlane.sparse.batches.identity import identify
 
     if arguments.test and arguments.test_fraction is not None:
@@ -74,6 +78,7 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         _check_follow(arguments)
     if arguments.positive is not None and task != "classification":
         raise DataError(f"--positive {arguments.positive}: {arguments.loss} has no classes; omit it")
+    apply_reader(arguments)
     settings: dict[str, Any] = {
         "paths": absolute_paths(arguments.data),
         "test": absolute_paths(arguments.test),
@@ -81,20 +86,22 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         "label": arguments.target,
         "task": task,
         "fields": arguments.fields,
-        **{name: getattr(arguments, name) for name in (*LAYOUT, *READING)},
+        **{name: getattr(arguments, name) for name in (*LAYOUT, *ENCODING, *READING)},
     }
-    source = open_files(settings, settings["paths"], **suggested(arguments))
+    source, schema = open_columns(lambda **options: open_files(settings, settings["paths"], **options), arguments)
     _check_format(source, arguments.format)
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
-    if (schema := schema_of(source, arguments)) is not None:
+    if schema is not None:
         settings["schema"] = schema.as_json()
     elif given := [option for option in COLUMNS if getattr(arguments, option)]:
         raise DataError(f"--{given[0]}: {name} has no columns")
-    if not any(file.format in ("csv", "tsv") for file in source.files):
-        for option, usual in LAYOUT.items():
-            if getattr(arguments, option) != usual:
-                raise DataError(f"{shown_option(option, getattr(arguments, option))}: {name} is no CSV file; omit it")
+    for layout, formats, kind in ((LAYOUT, ("csv", "tsv"), "CSV"), (ENCODING, TEXT, "text")):
+        if not any(file.format in formats for file in source.files):
+            for option, usual in layout.items():
+                if getattr(arguments, option) != usual:
+                    shown = shown_option(option, getattr(arguments, option))
+                    raise DataError(f"{shown}: {name} is no {kind} file; omit it")
     return {**settings, "digest": _digest(settings)}
 
 
@@ -218,10 +225,12 @@ def open_files(settings: Settings, paths: Sequence[str], **options: Any) -> File
 def read_options(settings: Settings) -> ReadOptions:
     """Return how files are read, but for the order of the rows."""
     from bitlane.sparse.batches.options import ReadOptions
-    from bitlane.sparse.batches.schema import read_schema
+    from bitlane.sparse.batches.schema import Schema, read_schema
     from bitlane.sparse.training.loop import PIECE_ROWS
 
     schema = read_schema(settings)
+    if "decimal" in settings and isinstance(schema, Schema):  # of other files than those of the training
+        schema = replace(schema, decimal=settings["decimal"])
     return ReadOptions(
         schema=schema,
         label=settings["label"] if schema is None else None,
@@ -231,8 +240,17 @@ def read_options(settings: Settings) -> ReadOptions:
         max_fields=settings["fields"],
         separator=settings.get("sep"),  # run folders before 0.1.0 have none of these
         header=settings.get("header", True),
+        column_names=tuple(settings["names"]) if settings.get("names") else None,
+        encoding=settings.get("encoding"),
+        comment=settings.get("comment"),
         batch_rows=PIECE_ROWS,
     )
+
+
+def given_reading(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a reader that arguments name, instead of those of a training."""
+    given = {name: getattr(arguments, name, None) for name in OTHER_READING}
+    return {name: setting for name, setting in given.items() if setting is not None}
 
 
 def known_keys(settings: Settings) -> KnownKeys:

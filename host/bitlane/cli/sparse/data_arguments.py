@@ -8,7 +8,7 @@ from typing import Any
 
 from bitlane.cli.argument_types import seed, words
 from bitlane.cli.old_spellings import add_old_spelling
-from bitlane.cli.reading import READING, Parser, add_reading_arguments
+from bitlane.cli.reading import READING, Parser, add_ignore_argument, add_layout_arguments
 from bitlane.sparse.batches.formats import NAMES
 
 DEFAULTS: dict[str, Any] = {
@@ -24,6 +24,10 @@ DEFAULTS: dict[str, Any] = {
     "several_separator": None,
     "several_pooling": None,
     **READING,
+    "names": None,
+    "encoding": None,
+    "comment": None,
+    "decimal": None,
     "cross": [],
     "fields": None,
     "test": [],
@@ -38,7 +42,7 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say what the columns of tables are."""
     group = parser.add_argument_group("format, and columns of CSV, JSON lines, Parquet and Arrow files")
     add = group.add_argument
-    add_format_argument(group)
+    add_reader_arguments(group)
     add(
         "--target", metavar="COLUMN", help="label column; without a header its number, -1 for the last (default: label)"
     )
@@ -86,17 +90,53 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="columns whose combination is an additional feature; may be repeated (default: none)",
     )
-    add_reading_arguments(group)
+    add_ignore_argument(group)
 
 
-def add_format_argument(parser: Parser, usual: str = "by the suffix", **kind: Any) -> None:
-    """Add the argument that says the format of files."""
-    parser.add_argument(
+def add_reader_arguments(parser: Parser, usual: str = "", **kind: Any) -> None:
+    """Add the arguments that say how files are read.
+
+    Parameters
+    ----------
+    parser : ArgumentParser or group
+    usual : str, optional
+        The default of all, for the help.
+    **kind
+        More arguments of `add_argument`.
+    """
+    add = parser.add_argument
+    add(
         "--format",
         choices=NAMES,
         metavar="NAME",
         help=f"format of files whose suffix says none, such as .txt or part-00000: {', '.join(NAMES)} "
-        f"(default: {usual})",
+        f"(default: {usual or 'by the suffix'})",
+        **kind,
+    )
+    add_layout_arguments(parser, usual, **kind)
+    add(
+        "--names",
+        type=words,
+        metavar="NAMES",
+        help=f"columns of a csv file without a header, separated by commas (default: {usual or 'x0, x1, ...'})",
+        **kind,
+    )
+    add(
+        "--encoding",
+        metavar="NAME",
+        help=f"encoding of text files, such as latin1 (default: {usual or 'utf-8'})",
+        **kind,
+    )
+    add(
+        "--comment",
+        metavar="TEXT",
+        help=f"what begins a line of text files that is a comment, such as '#' (default: {usual or 'nothing'})",
+        **kind,
+    )
+    add(
+        "--decimal",
+        choices=(".", ","),
+        help=f"what begins the fraction of a number in text (default: {usual or 'a point'})",
         **kind,
     )
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.companions import Companion, check_companions, given_options
-from bitlane.cli.reading import add_layout_arguments
 from bitlane.errors import DataError
 
 from . import data
-from .data_arguments import add_format_argument
+from .data_arguments import add_reader_arguments
 from .model_settings import NETWORKS
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="use only the rows that `train` held out with the same --test-fraction",
     )
-    add_format_argument(parser, "as in training", default=None)
-    add_layout_arguments(parser, "as in training", default=None)
+    add_reader_arguments(parser, "as in training", default=None)
     add("--device", metavar="NAME", help="torch device for the layers of a network (default: cpu)")
 
 
@@ -71,12 +69,11 @@ def load_model(arguments: argparse.Namespace) -> tuple[AnyModel, dict[str, Any]]
     )
     check_companions(arguments, given_options(arguments), [needs])
     settings = read_settings(folder)
-    given = {name: getattr(arguments, name, None) for name in (*data.LAYOUT, "format")}
-    layout = {name: value for name, value in given.items() if value is not None}
+    reading = data.given_reading(arguments)
     if settings is None:
         task = data.LOSS_TASKS[model.spec.loss]
-        return model, {"schema": None, "label": None, "task": task, "fields": model.spec.fields or None, **layout}
+        return model, {"schema": None, "label": None, "task": task, "fields": model.spec.fields or None, **reading}
     try:
-        return model, {**settings["data"], **layout}
+        return model, {**settings["data"], **reading}
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{folder} is damaged: its settings lack the data section ({type(error).__name__})") from error

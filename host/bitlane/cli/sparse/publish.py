@@ -33,7 +33,7 @@ COMPANIONS = (
     Companion(("calibrate",), "--held-out to fit the calibrator", lambda arguments: bool(arguments.held_out)),
     Companion(("levels", "max_loss"), "--bits", lambda arguments: arguments.bits is not None),
     Companion(
-        ("held_out", "test_fraction", "allow_learned"),
+        ("held_out", "test_fraction", "allow_learned", *data.OTHER_READING),
         "--bits or --calibrate",
         lambda arguments: arguments.bits is not None or arguments.calibrate is not None,
     ),
@@ -131,7 +131,8 @@ class _Measured:
         from bitlane.sparse.registry.learned import check_not_learned
 
         arguments = self._arguments
-        rows = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, self._data)
+        reading = {**self._data, **data.given_reading(arguments)}
+        rows = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, reading)
         print(check_not_learned(self._data, rows, str(arguments.model)))
 
     def quantize(self, model: SparseModel) -> Quantization:
@@ -152,7 +153,7 @@ class _Measured:
         return fit_calibrator(model, self._rows(model.spec), self._arguments.calibrate)
 
     def _rows(self, spec: ModelSpec) -> Iterator[Batch]:
-        return held_out_rows(self._arguments.held_out, self._arguments.test_fraction, self._data, spec)
+        return held_out_rows(self._arguments, self._data, spec)
 
 
 def _inherit(above: Description | None) -> Callable[[FrozenModel], Mapping[str, Any] | None] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.command import Command
 from bitlane.cli.output import check_file
@@ -15,6 +15,9 @@ from . import columns, data, data_arguments
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.schema import ListSchema, Schema
+    from bitlane.sparse.batches.source import FileSource
+
+_ENTRIES = {"sep": "separator"}  # arguments whose entries of [reader] have other names
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +37,10 @@ def _run(arguments: argparse.Namespace) -> None:
     fill(arguments, {**data_arguments.DEFAULTS, "out": None})
     if arguments.schema is not None:
         raise DataError(f"--schema {arguments.schema}: this command proposes a schema; omit it")
-    schema = _proposed(arguments)
+    source, schema = _proposed(arguments)
     if not isinstance(schema, Schema):
         raise DataError(f"{arguments.data[0]} has no columns that a schema could declare")
-    text = schema_to_toml(schema)
+    text = schema_to_toml(schema, _reader(arguments), _hints(source, schema))
     if out is None:
         print(text, end="")
         return
@@ -45,12 +48,36 @@ def _run(arguments: argparse.Namespace) -> None:
     print(f"{len(schema.columns)} columns written to {out}: edit it, and use bitlane sparse train --schema {out}")
 
 
-def _proposed(arguments: argparse.Namespace) -> Schema | ListSchema | None:
-    """Return the schema that a training with these arguments has; None without columns."""
+def _proposed(arguments: argparse.Namespace) -> tuple[FileSource, Schema | ListSchema | None]:
+    """Return the files, and the schema that a training with these arguments has; None without columns."""
     reading = {"schema": None, "label": arguments.target, "task": "classification", "fields": None}
-    settings = {**reading, **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.READING)}}
-    source = data.open_files(settings, data.absolute_paths(arguments.data), **columns.suggested(arguments))
-    return columns.schema_of(source, arguments)
+    settings = {**reading, **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.ENCODING, *data.READING)}}
+    paths = data.absolute_paths(arguments.data)
+    return columns.open_columns(lambda **options: data.open_files(settings, paths, **options), arguments)
+
+
+def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how the arguments say that files are read, where it is not as usual."""
+    usual = {**data.LAYOUT, **data.ENCODING, "format": None}
+    given = {name: getattr(arguments, name) for name in usual}
+    return {_ENTRIES.get(name, name): setting for name, setting in given.items() if setting != usual[name]}
+
+
+def _hints(source: FileSource, schema: Schema) -> dict[str, str]:
+    """Return what is said of columns whose numbers have a long tail."""
+    from bitlane.sparse.batches.moments import long_tails
+
+    rows, location = source.first_rows(schema)
+    if rows is None:
+        return {}
+    codes = [name for name in schema.categorical if schema.type_of(name) == "number"]
+    tails = long_tails(rows, [*schema.numeric, *codes], location, schema)
+    log = "{ log1p = true, standard = true }"
+    return {
+        name: f"long tail of numbers, {spreads:.0f} spreads: "
+        + (f'in [numeric], {{ buckets = "log" }} or {log}?' if name in codes else f"{log}?")
+        for name, spreads in tails.items()
+    }
 
 
 COMMAND = Command(

@@ -14,6 +14,7 @@ from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
 from . import data
+from .data_arguments import add_reader_arguments
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.batch import Batch
@@ -38,7 +39,7 @@ _BOUNDS = {  # argument: field of `Bounds`, and what it is
 # What options need to have an effect.
 COMPANIONS = (
     Companion(
-        (*_BOUNDS, "requests", "hook", "test_fraction", "allow_learned"),
+        (*_BOUNDS, "requests", "hook", "test_fraction", "allow_learned", *data.OTHER_READING),
         "--held-out",
         lambda arguments: bool(arguments.held_out),
     ),
@@ -61,6 +62,7 @@ def add_held_out_arguments(parser: argparse._ArgumentGroup | argparse.ArgumentPa
         metavar="SHARE",
         help="of --held-out, use only the rows that `train` held out with the same --test-fraction",
     )
+    add_reader_arguments(parser, "as in training", default=None)
     add_allow_learned(parser)
 
 
@@ -88,12 +90,11 @@ def add_validation_arguments(parser: argparse.ArgumentParser, *, required: bool)
         group.add_argument(option_of(name), type=float, metavar="X", help=text)
 
 
-def held_out_rows(
-    paths: list[str], fraction: float | None, settings: Mapping[str, Any], spec: ModelSpec
-) -> Iterator[Batch]:
-    """Yield held-out rows, read with the settings of a model's data; usual settings replace missing ones."""
+def held_out_rows(arguments: argparse.Namespace, settings: Mapping[str, Any], spec: ModelSpec) -> Iterator[Batch]:
+    """Yield held-out rows, read with the settings of a model's data, which arguments and usual settings complete."""
     usual = {"schema": None, "label": None, "task": data.LOSS_TASKS[spec.loss], "fields": spec.fields or None}
-    source = data.open_evaluation(paths, {**usual, **settings}, fraction, labelled=True)
+    reading = {**usual, **settings, **data.given_reading(arguments)}
+    source = data.open_evaluation(arguments.held_out, reading, arguments.test_fraction, labelled=True)
     with closing(source.batches(0)) as batches:
         yield from batches
 
@@ -130,7 +131,7 @@ def _inputs(arguments: argparse.Namespace, registry: ModelRegistry, version: int
 
     def rows(manifest: Manifest) -> Iterable[Batch]:
         described = manifest.description
-        return held_out_rows(arguments.held_out, arguments.test_fraction, described.data, described.spec)
+        return held_out_rows(arguments, described.data, described.spec)
 
     requests = None
     if arguments.requests is not None:
@@ -141,7 +142,8 @@ def _inputs(arguments: argparse.Namespace, registry: ModelRegistry, version: int
         described = registry.manifest(version).description.data
     except BitlaneError:
         described = {}  # the validation tells it
-    given = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, described)
+    settings = {**described, **data.given_reading(arguments)}
+    given = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, settings)
     return Inputs(rows, data.data_name(arguments.held_out), requests, find_hooks(arguments.hook), given)
 
 

@@ -34,7 +34,7 @@ def type_of(kind: pa.DataType) -> str:
     return "time" if pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind) else "text"
 
 
-def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Keys:
+def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation, decimal: str = ".") -> Keys:
     """Return the keys of the cells of a categorical column.
 
     Parameters
@@ -47,6 +47,8 @@ def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Ke
         Its type in the schema: how its texts are read.
     location : RowLocation
         Of the first row.
+    decimal : {".", ","}, default="."
+        Of numbers in text.
 
     Returns
     -------
@@ -59,11 +61,11 @@ def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Ke
     """
     given = column.type
     if pa.types.is_dictionary(given):
-        keys = by_entry(column, lambda cells: keys_of(cells, name, kind, location))
+        keys = by_entry(column, lambda cells: keys_of(cells, name, kind, location, decimal))
     elif pa.types.is_integer(given) and kind != "boolean":
         keys = integer_keys(name, np.asarray(pc.fill_null(column, 0)))
     elif is_text(given):
-        keys = _of_texts(column, name, kind)
+        keys = _of_texts(column, name, kind, decimal)
     elif pa.types.is_null(given):
         return np.full(len(column), cell_key(name, None), np.uint64)
     else:
@@ -73,7 +75,7 @@ def keys_of(column: pa.Array, name: str, kind: str, location: RowLocation) -> Ke
     return keys
 
 
-def _of_texts(column: pa.Array, name: str, kind: str) -> Keys:
+def _of_texts(column: pa.Array, name: str, kind: str, decimal: str) -> Keys:
     """Texts of columns of text, and plain integers among numbers, are hashed as they are; others are read first."""
     text, offsets = text_of(column)
     if kind == "text":
@@ -85,18 +87,18 @@ def _of_texts(column: pa.Array, name: str, kind: str) -> Keys:
     if plain.all():
         return keys
     others = column.filter(pa.array(~plain))
-    keys[~plain] = _of_values(others, name, lambda cells: (_read(cell, kind) for cell in cells.to_pylist()))
+    keys[~plain] = _of_values(others, name, lambda cells: (_read(cell, kind, decimal) for cell in cells.to_pylist()))
     return keys
 
 
-def _read(cell: str | bytes, kind: str) -> str | bytes | None:
+def _read(cell: str | bytes, kind: str, decimal: str) -> str | bytes | None:
     """Return the text of a value that is written as `cell`; bytes that are no UTF-8 stay as they are."""
     if isinstance(cell, bytes):
         try:
             cell = cell.decode()
         except UnicodeDecodeError:
             return cell
-    return text_of_text(cell, kind)
+    return text_of_text(cell, kind, decimal)
 
 
 def _of_values(column: pa.Array, name: str, texts_of: Callable[[pa.Array], Iterable[str | bytes | None]]) -> Keys:

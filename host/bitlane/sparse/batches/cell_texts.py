@@ -28,6 +28,7 @@ from bitlane.sparse.batches.times import NANOSECONDS, clock_nanoseconds_of, cloc
 
 TYPES = ("text", "number", "boolean", "time")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_SWAPPED = str.maketrans(".,", ",.")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EXACT = 2**53  # from here on, texts with a point or an exponent come from doubles
 MISSING = frozenset(  # of numbers, booleans, times and labels; of text only nothing
@@ -39,7 +40,7 @@ _TRUTH = {
 }
 
 
-def text_of_text(text: str, kind: str) -> str | None:
+def text_of_text(text: str, kind: str, decimal: str = ".") -> str | None:
     """Return the text of a value that is written as `text` in a column of this type; None for a missing one.
 
     Parameters
@@ -48,10 +49,17 @@ def text_of_text(text: str, kind: str) -> str | None:
     kind : {"text", "number", "boolean", "time"}
         In columns of text only the empty text is missing; in others also NA, N/A, <NA>, null, NULL, None, nan, NaN
         and NaT.
+    decimal : {".", ","}, default="."
+        Of numbers.
     """
     if kind == "text":
         return text or None
-    return None if text.strip() in MISSING else _READERS[kind](text.strip(), text)
+    stripped = text.strip()
+    if stripped in MISSING:
+        return None
+    if kind == "number" and decimal == ",":
+        stripped = stripped.translate(_SWAPPED)
+    return _READERS[kind](stripped, text)
 
 
 def text_of_boolean(truth: bool, kind: str) -> str:

@@ -18,17 +18,20 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cell_keys import keys_of, type_of
 from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.checks import RowLocation, check_finite, check_labels, near_names, one_line
+from bitlane.sparse.batches.derived_keys import bucket_keys, part_keys
 from bitlane.sparse.batches.first_cell_keys import first_keys_of
 from bitlane.sparse.batches.hashing import column_key, cross_keys
 from bitlane.sparse.batches.labels import labels_of_values
 from bitlane.sparse.batches.scanning import numbers_of_cells
-from bitlane.sparse.batches.schema import DEFAULT_LABEL, ListSchema, Schema, no_features, wanted_columns
+from bitlane.sparse.batches.schema import DEFAULT_LABEL, POINT, ListSchema, Schema, no_features, wanted_columns
 from bitlane.sparse.batches.several import interleaved, values_of
 from bitlane.sparse.batches.times import NANOSECONDS, PER_SECOND, local_seconds, nanoseconds_of, seconds_of_counts
-from bitlane.sparse.batches.transforms import PARTS, bucket_keys, changed, part_keys, part_name
+from bitlane.sparse.batches.transforms import PARTS, changed, part_name
 from bitlane.support.user_warnings import warn_user
 
 Floats = NDArray[np.float64]
+_SWAPPED = np.arange(256, dtype=np.uint8)  # points and commas change places
+_SWAPPED[[ord("."), ord(",")]] = [ord(","), ord(".")]
 FAR = 1000.0  # spreads from the centre of a standardised column
 _MISSING = np.frombuffer("".join(f"{text}\n" for text in sorted(MISSING) if text).encode(), np.uint8)
 
@@ -41,6 +44,7 @@ def default_schema(
     time: str | None = None,
     labelled: bool = True,
     ignore: Sequence[str] = (),
+    decimal: str = POINT,
 ) -> Schema | ListSchema:
     """Return the schema of a file whose columns nobody named.
 
@@ -59,6 +63,8 @@ def default_schema(
         False: the label may be missing.
     ignore : sequence of str
         Columns that are left out.
+    decimal : {".", ","}, default="."
+        Of the schema.
 
     Raises
     ------
@@ -86,7 +92,7 @@ def default_schema(
             several.append((field.name, "mean"))
         else:
             categorical.append(field.name)
-    found = Schema(label, tuple(categorical), tuple(numeric), (), time, several=tuple(several))
+    found = Schema(label, tuple(categorical), tuple(numeric), (), time, several=tuple(several), decimal=decimal)
     if not found.columns:
         raise no_features(file, label)
     return found.with_types(types_of(columns))
@@ -164,7 +170,7 @@ def batch_of_columns(
         keys[:, field] = column_keys
     present = np.ones((count, width), np.bool_) if schema.numeric else None
     for field, name in enumerate(schema.numeric, first):
-        numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", location)
+        numbers, missing = numbers_of(rows.column(name), f"numeric column {name!r}", location, schema.decimal)
         keys[:, field] = column_key(name)
         if transforms := schema.transforms_of(name):
             check_finite(numbers, None, f"numeric column {name!r}", location)
@@ -210,12 +216,12 @@ def _keys_of(column: pa.Array, name: str, schema: Schema, location: RowLocation)
         return first_keys_of(column, name, location)
     if schema.transforms and (edges := schema.transforms_of(name).get("buckets")) is not None:
         what = f"column {name!r} of buckets"
-        numbers, missing = numbers_of(column, what, location)
+        numbers, missing = numbers_of(column, what, location, schema.decimal)
         with np.errstate(over="ignore"):
             singles = numbers.astype(np.float32)
         check_finite(singles, None, what, location)
         return bucket_keys(name, singles, missing, edges)
-    return keys_of(column, name, schema.type_of(name), location)
+    return keys_of(column, name, schema.type_of(name), location, schema.decimal)
 
 
 def _parts_of(rows: pa.RecordBatch, schema: Schema, location: RowLocation) -> dict[str, NDArray[np.uint64]]:
@@ -228,10 +234,13 @@ def _parts_of(rows: pa.RecordBatch, schema: Schema, location: RowLocation) -> di
     return cells
 
 
-def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floats, NDArray[np.bool_]]:
+def numbers_of(
+    column: pa.Array, what: str, location: RowLocation, decimal: str = POINT
+) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the cells of a column as float64 [rows], and which of them are missing.
 
     Numbers and booleans may come as text. Null is missing, and the texts of `cell_texts.MISSING`.
+    `decimal` is that of texts.
 
     Raises
     ------
@@ -243,7 +252,7 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
     if pa.types.is_null(kind):
         return np.zeros(len(column)), np.ones(len(column), np.bool_)
     if pa.types.is_dictionary(kind):
-        return numbers_of(column.dictionary_decode(), what, location)
+        return numbers_of(column.dictionary_decode(), what, location, decimal)
     if not (
         is_text(kind)
         or pa.types.is_floating(kind)
@@ -257,11 +266,16 @@ def numbers_of(column: pa.Array, what: str, location: RowLocation) -> tuple[Floa
         return floats, np.zeros(len(floats), np.bool_) if missing is None else missing
     text, offsets = text_of(column)
     numbers = np.empty(len(column))
-    wrong = numbers_of_cells(text, offsets, _MISSING, numbers)
+    shown = text if decimal == POINT else _SWAPPED[text]
+    wrong = numbers_of_cells(shown, offsets, _MISSING, numbers)
     if wrong >= 0:
         cell = text[offsets[wrong] : offsets[wrong + 1]].tobytes().decode("utf-8", "replace")
-        comma = "; write a point instead of the comma, and no commas between digits" if "," in cell else ""
-        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is not a finite number{comma}")
+        hint = ""
+        if decimal == POINT and "," in cell:
+            hint = ": say so if the comma is the decimal one, --decimal ','; commas between thousands are not read"
+        elif decimal != POINT and "." in cell:
+            hint = " with a decimal comma; points between thousands are not read"
+        raise location.error(wrong, f"{what} has {cell[:40]!r}, which is not a finite number{hint}")
     empty = np.isnan(numbers)
     numbers[empty] = 0.0
     return numbers, empty
@@ -284,7 +298,7 @@ def labels_of(
     if task == "classification" and (positive is not None or is_text(column.type)):
         coded = pc.dictionary_encode(column)
         return labels_of_values(coded.dictionary.to_pylist(), np.asarray(coded.indices), positive, what, location)
-    numbers, missing = numbers_of(column, what, location)
+    numbers, missing = numbers_of(column, what, location, schema.decimal if isinstance(schema, Schema) else POINT)
     if missing.any():
         raise location.error(int(np.argmax(missing)), f"{what} is empty")
     return check_labels(numbers, task, location)

@@ -15,6 +15,7 @@ from pyarrow import csv
 from bitlane.errors import DataError
 from bitlane.sparse.batches.cell_texts import MISSING
 from bitlane.sparse.batches.checks import one_line
+from bitlane.sparse.batches.decoding import REMEDY
 from bitlane.sparse.batches.files import DataFile
 from bitlane.sparse.batches.guessing import guessed_columns
 from bitlane.sparse.batches.options import ReadOptions
@@ -45,11 +46,11 @@ class CsvLayout:
 
 def csv_columns(file: DataFile, options: ReadOptions) -> pa.Schema:
     """Return the columns and their types, as the first block of the file has them. Its head is checked."""
-    layout = _layout(file, options, options.ignore)
+    layout = _layout(file, options, options.ignore if options.schema is None else None)
     with file.open_stream() as stream, _errors(file, layout):
         reader = _open(stream, layout, options, None)
         first = next(iter(reader), None)
-        return reader.schema if first is None else guessed_columns(first)
+        return reader.schema if first is None else guessed_columns(first, file.name, options)
 
 
 def csv_rows(file: DataFile, schema: Schema, options: ReadOptions) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -71,9 +72,12 @@ def _layout(file: DataFile, options: ReadOptions, ignored: Collection[str] | Non
     with file.open_stream() as stream:
         head = stream.read(csv_text.HEAD_BYTES)
     header = options.header and options.column_names is None
-    csv_text.check_head(head, file.name, between, header=header and ignored is not None, ignored=ignored or ())
+    named = header and ignored is not None
+    csv_text.check_head(head, file.name, between, header=named, ignored=ignored or (), remedy=REMEDY)
     cells = csv_text.first_row(head, between)
     if options.column_names is not None:
+        if cells == [*options.column_names]:
+            raise DataError(f"{file.name}: its first row has the names of the columns: omit --names")
         return CsvLayout(between, list(options.column_names), 0)
     if not header:
         return CsvLayout(between, [*csv_text.numbered_names(len(cells))], 0)
@@ -85,7 +89,8 @@ def _open(
     stream: pa.NativeFile, layout: CsvLayout, options: ReadOptions, wanted: list[str] | None
 ) -> csv.CSVStreamingReader:
     """Open CSV: with `wanted` columns as text, or to see the types of all."""
-    convert = csv.ConvertOptions(null_values=sorted({*csv.ConvertOptions().null_values, *MISSING}))
+    nulls = sorted({*csv.ConvertOptions().null_values, *MISSING})
+    convert = csv.ConvertOptions(null_values=nulls, decimal_point=options.decimal)
     if wanted is not None:
         convert = csv.ConvertOptions(
             column_types={name: pa.string() for name in wanted}, include_columns=wanted, strings_can_be_null=False
@@ -107,7 +112,7 @@ def _errors(file: DataFile, layout: CsvLayout) -> Iterator[None]:
     except pa.ArrowInvalid as error:
         reason = one_line(error)
         if _NOT_UTF8.search(reason):
-            raise csv_text.not_utf8(file.name) from error
+            raise csv_text.not_utf8(file.name, remedy=REMEDY) from error
         if match := _ROW.search(reason):
             row = int(match[1]) - layout.header_rows
             reason = reason[match.end() :]

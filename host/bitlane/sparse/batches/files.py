@@ -21,6 +21,7 @@ from pyarrow import fs
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.batches.arrays import dataset_path
 from bitlane.sparse.batches.checks import one_line
+from bitlane.sparse.batches.decoding import decoded
 from bitlane.sparse.batches.formats import COMPRESSIONS, FORMATS, TEXT, format_of
 from bitlane.support.file_names import names_beside
 from bitlane.support.stores import locate
@@ -46,6 +47,10 @@ class DataFile:
         One of the values of `FORMATS`.
     compression : str, optional
         One of the values of `COMPRESSIONS`.
+    encoding : str, optional
+        Of text; UTF-8 by default.
+    comment : str, optional
+        What begins a line of text that is a comment.
     """
 
     filesystem: fs.FileSystem
@@ -54,9 +59,15 @@ class DataFile:
     size: int
     format: str
     compression: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
 
     def open_stream(self) -> pa.NativeFile:
-        """Open the file to be read from its beginning, uncompressed."""
+        """Open the file to be read from its beginning: uncompressed, and text as UTF-8 without comments."""
+        return decoded(self.open_bytes(), self.encoding, self.comment, self.format in ("csv", "tsv"))
+
+    def open_bytes(self) -> pa.NativeFile:
+        """Open the file to be read from its beginning: uncompressed, as it is."""
         if self.compression == "xz":  # Arrow has no such codec
             return pa.PythonFile(lzma.LZMAFile(self.filesystem.open_input_stream(self.path)), mode="r")
         return self.filesystem.open_input_stream(self.path, compression=self.compression)
@@ -128,6 +139,8 @@ def reading(name: str) -> Iterator[None]:
         yield
     except BitlaneError:
         raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not {error.encoding} text: say its encoding, such as --encoding cp1252") from error
     except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{name}: cannot be read; it may be damaged or incomplete: {one_line(error)}") from error
 

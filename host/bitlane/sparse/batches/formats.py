@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from bitlane.errors import DataError
+
 FORMATS = {
     ".libsvm": "libsvm",
     ".svm": "libsvm",
@@ -23,6 +25,14 @@ FORMATS = {
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
 TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
+
+
+def check_encoding(encoding: str) -> None:
+    """Raise DataError if Python knows no encoding of text by this name."""
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError) as error:
+        raise DataError(f"encoding={encoding!r} is unknown: use a name such as latin1, cp1252 or utf-16") from error
 
 
 def format_of(name: str, fallback: str | None = None) -> tuple[str | None, str | None]:

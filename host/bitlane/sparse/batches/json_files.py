@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json as builtin_json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyarrow import json
@@ -14,6 +14,7 @@ from pyarrow import json
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arrow_cells import is_list
 from bitlane.sparse.batches.checks import one_line
+from bitlane.sparse.batches.decoding import REMEDY
 from bitlane.sparse.batches.files import DataFile
 from bitlane.sparse.batches.guessing import guessed_columns
 from bitlane.sparse.batches.options import ReadOptions
@@ -23,9 +24,9 @@ from bitlane.support import csv_text
 _CHANGED = re.compile(r"Column\(/(?P<name>.*?)\) (?:was specified to be|changed from) (?P<before>\w+)(?: to|, got)")
 
 
-def json_columns(file: DataFile, block: bytes, ignored: Collection[str] = ()) -> pa.Schema:
+def json_columns(file: DataFile, block: bytes, options: ReadOptions) -> pa.Schema:
     """Return the columns of a file and their types, as its first block has them. Those ignored may be of any kind."""
-    return guessed_columns(_first(file, block, 1, lambda name: name not in ignored))
+    return guessed_columns(_first(file, block, 1, lambda name: name not in options.ignore), file.name, options)
 
 
 def json_rows(
@@ -96,7 +97,7 @@ def _kind_of_several(kind: pa.DataType) -> pa.DataType:
 
 def _parse(file: DataFile, block: bytes, types: pa.Schema | None, first: int) -> pa.Table:
     """Return the rows of complete lines; raise DataError if they are no JSON, or columns have other types."""
-    csv_text.check_utf8(block, file.name)
+    csv_text.check_utf8(block, file.name, REMEDY)
     behaviour = "infer" if types is None else "ignore"
     try:
         return json.read_json(

@@ -226,10 +226,10 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
             if isinstance(schema, Schema):
                 words = column in (*schema.typed, schema.label) and column not in schema.read_as_numbers
                 if column in dict(schema.several):
-                    lists = [_texts(cell, schema.several_separator) for cell in cells]
+                    lists = [_texts(cell, schema.several_separator, schema.decimal) for cell in cells]
                     arrays[column] = pa.array(lists, pa.list_(pa.string()))
                 else:
-                    arrays[column] = pa.array([_text(cell, words) for cell in cells], pa.string())
+                    arrays[column] = pa.array([_text(cell, words, schema.decimal) for cell in cells], pa.string())
             else:
                 arrays[column] = pa.array(cells, pa.list_(pa.uint64()) if column == schema.keys else None)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -237,15 +237,15 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def _texts(cell: object, separator: str) -> list[str | None]:
+def _texts(cell: object, separator: str, decimal: str = ".") -> list[str | None]:
     """Return the values of a cell that has several."""
     if isinstance(cell, list):
-        return [_text(entry, True) for entry in cell]
-    text = _text(cell, True)
+        return [_text(entry, True, decimal) for entry in cell]
+    text = _text(cell, True, decimal)
     return [] if text is None else list(text.split(separator))
 
 
-def _text(cell: object, words: bool) -> str | None:
+def _text(cell: object, words: bool, decimal: str) -> str | None:
     """Return a cell as the text that is hashed, or read as a number; `words`: a truth value is a word."""
     if cell is None or isinstance(cell, str):
         return cell
@@ -254,5 +254,5 @@ def _text(cell: object, words: bool) -> str | None:
     if isinstance(cell, (bool, int)):
         return str(int(cell))
     if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() else repr(cell)
+        return str(int(cell)) if cell.is_integer() else repr(cell).replace(".", decimal)
     raise ValueError(f"a cell is {type(cell).__name__}")

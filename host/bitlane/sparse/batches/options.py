@@ -8,9 +8,9 @@ from typing import Any
 from bitlane.errors import DataError
 from bitlane.sparse.batches.arrays import SPLITS
 from bitlane.sparse.batches.checks import LARGEST_FIELD, check_task
-from bitlane.sparse.batches.formats import NAMES
+from bitlane.sparse.batches.formats import NAMES, check_encoding
 from bitlane.sparse.batches.labels import check_positive
-from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.sparse.batches.schema import POINT, ListSchema, Schema, check_decimal
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,12 @@ class ReadOptions:
         False: CSV files have no header line, and their columns are x0, x1, ...
     separator : str, optional
         Between the columns of CSV files; by default a comma, and a tab in TSV.
+    encoding : str, optional
+        Of text files, as Python names it; UTF-8 by default.
+    comment : str, optional
+        What begins a line of text files that is a comment, also within a cell that has line breaks.
+    decimal : {".", ","}, default="."
+        Of numbers in text; instead of a schema, which has its own.
     ignore : tuple of str
         Columns that a schema which is chosen by the file leaves out.
     split : {"train", "test"}, default="train"
@@ -82,6 +88,9 @@ class ReadOptions:
     column_names: tuple[str, ...] | None = None
     header: bool = True
     separator: str | None = None
+    encoding: str | None = None
+    comment: str | None = None
+    decimal: str = POINT
     ignore: tuple[str, ...] = ()
     split: str = "train"
     share: tuple[int, int] = (0, 1)
@@ -104,6 +113,11 @@ class ReadOptions:
             raise DataError(f"left_out={self.left_out:g} is not between 0 and 1, for example 0.1")
         if self.format is not None and self.format not in NAMES:
             raise DataError(f"format={self.format!r} is unknown; choose {', '.join(NAMES)}")
+        if self.encoding is not None:
+            check_encoding(self.encoding)
+        if self.comment is not None and (not self.comment or "\n" in self.comment):
+            raise DataError(f"comment={self.comment!r}: use what begins a line, such as '#'")
+        check_decimal(self.decimal)
         if self.split not in SPLITS:
             raise DataError(f"split={self.split!r} is unknown; choose 'train' or 'test'")
         if self.schema is not None and (self.label, self.time) != (None, None):

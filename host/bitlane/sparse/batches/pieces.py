@@ -159,7 +159,7 @@ def columns_of(file: DataFile, options: ReadOptions) -> pa.Schema:
                 return _open_ipc(file, opened).schema
         if file.format == "json":
             with closing(_blocks(file, options.block_bytes)) as blocks:
-                return json_columns(file, next(blocks, b""), options.ignore)
+                return json_columns(file, next(blocks, b""), options)
         return csv_columns(file, options)
 
 

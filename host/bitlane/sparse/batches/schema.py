@@ -25,6 +25,7 @@ DEFAULT_LABEL = "label"
 KEY_RULE = 2
 POOLINGS = ("mean", "sum")  # of the values of a cell with several
 SEPARATOR = "|"
+POINT, COMMA = ".", ","  # of numbers in text
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class Schema:
         Columns, their transforms and the settings of these, in the order of application of `transforms`:
         ``("price", "clip", (0, 100))``, ``("price", "log1p", ())``, ``("age", "buckets", (1.5, 7.0))`` with the edges,
         ``("when", "hour", ("UTC",))`` and ``("when", "weekday", ("UTC",))``. A column with buckets is categorical.
+    decimal : {".", ","}, default="."
+        Of numbers in text: of labels, of numeric columns and of others of the type number. With a comma, texts with a
+        point are no numbers.
     """
 
     label: str = DEFAULT_LABEL
@@ -77,6 +81,7 @@ class Schema:
     several: tuple[tuple[str, str], ...] = ()
     several_separator: str = SEPARATOR
     transforms: tuple[Transform, ...] = ()
+    decimal: str = POINT
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
@@ -87,6 +92,7 @@ class Schema:
         for name, kind in self.types:
             if kind not in TYPES:
                 raise DataError(f"column {name!r} has the type {kind!r}; {', '.join(TYPES)} are known")
+        check_decimal(self.decimal)
         if self.key_rule not in (1, KEY_RULE):
             raise DataError(f"the schema's keys follow rule {self.key_rule!r}, which is unknown here: update bitlane")
         for name in ("categorical", "numeric"):
@@ -181,6 +187,7 @@ class Schema:
         """Return the columns and what they are as a line, for people."""
         parts = [f"label {self.label}"]
         parts += [f"time {self.time}"] if self.time is not None else []
+        parts += ["decimal commas"] if self.decimal == COMMA else []
         if self.categorical:
             parts.append("categorical " + ", ".join(f"{name} ({self._kind_of(name)})" for name in self.categorical))
         if self.numeric:
@@ -210,6 +217,8 @@ class Schema:
             del settings["several"], settings["several_separator"]
         if not self.transforms:
             del settings["transforms"]
+        if self.decimal == POINT:
+            del settings["decimal"]
         return {"kind": "columns", **settings}
 
 
@@ -296,6 +305,12 @@ def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str,
         if there[name] > 1:
             raise DataError(f"{file}: column {name!r} appears twice: rename one of them")
     return list(dict.fromkeys(wanted))
+
+
+def check_decimal(decimal: object) -> None:
+    """Raise DataError if this is no point or comma."""
+    if decimal not in (POINT, COMMA):
+        raise DataError(f"decimal={decimal!r}: choose '.' or ','")
 
 
 def no_features(file: str, label: str) -> DataError:

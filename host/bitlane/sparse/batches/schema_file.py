@@ -4,51 +4,81 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.schema import SEPARATOR, Schema
-from bitlane.support.text import near_names
+from bitlane.sparse.batches.declaration import LOG, Declaration
+from bitlane.sparse.batches.schema import POINT, Schema
+from bitlane.sparse.batches.transforms import LOG_EDGES, PARTS
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_ENTRIES = ("label", "time", "crosses", "several_separator", "categorical", "crossed", "numeric", "several")
 
+def schema_to_toml(
+    schema: Schema, reader: Mapping[str, Any] | None = None, hints: Mapping[str, str] | None = None
+) -> str:
+    """Return a schema as the text of a file, with comments for those who edit it.
 
-def schema_to_toml(schema: Schema) -> str:
-    """Return a schema as the text of a file, with comments for those who edit it."""
-    types, scales = dict(schema.types), {name: moments for name, *moments in schema.scales}
+    Parameters
+    ----------
+    schema : Schema
+    reader : dict, optional
+        How files are read, where it is not as usual: entries of `declaration.READER`.
+    hints : dict of str, optional
+        Comments on columns, by their names.
+    """
+    types, hints = dict(schema.types), hints or {}
     lines = [f"label = {_quoted(schema.label)}"]
+    lines += [f"several_separator = {_quoted(schema.several_separator)}"] if schema.several else []
+    lines += [f"decimal = {_quoted(schema.decimal)}"] if schema.decimal != POINT else []
     lines += [f"time = {_quoted(schema.time)}"] if schema.time is not None else []
     if schema.crosses:
-        groups = ", ".join(f"[{', '.join(map(_quoted, group))}]" for group in schema.crosses)
+        groups = ", ".join(_list(group) for group in schema.crosses)
         lines += ["# each cross is a feature of its own", f"crosses = [{groups}]"]
+    if reader:
+        lines += ["", "# how files are read", "[reader]"]
+        lines += [
+            f"{name} = {_list(entry) if name == 'names' else json.dumps(entry)}" for name, entry in reader.items()
+        ]
+    numbers = schema.read_as_numbers
+    plain = [name for name in schema.categorical if name not in numbers]
     crossed = [name for name in schema.hashed if name not in schema.categorical]
-    for title, names in (("categorical", schema.categorical), ("crossed", crossed)):
+    for title, names in (("categorical", plain), ("crossed", crossed)):
         if names:
             lines += ["", "# how texts are read: text, number, boolean or time", f"[{title}]"]
-            lines += [f"{_quoted(name)} = {_quoted(types.get(name, 'text'))}" for name in names]
+            for name in names:
+                lines += [f"{_quoted(name)} = {_quoted(types.get(name, 'text'))}", *_hint(hints, name)]
     if schema.several:
-        lines.insert(1, f"several_separator = {_quoted(schema.several_separator)}")
         lines += ["", "# each value of a cell is a feature: type of the values, and mean or sum", "[several]"]
         for name, pooling in schema.several:
             lines.append(f"{_quoted(name)} = [{_quoted(types.get(name, 'text'))}, {_quoted(pooling)}]")
-    if schema.numeric:
-        lines += ["", "# the value is (x - centre) / scale; {} takes numbers as they are", "[numeric]"]
-        for name in schema.numeric:
-            center, scale = scales.get(name, (None, None))
-            moments = "{}" if center is None else f"{{ centre = {center!r}, scale = {scale!r} }}"
-            lines.append(f"{_quoted(name)} = {moments}")
+    if numbers:
+        lines += [
+            "",
+            "# {} takes numbers as they are; else clip = [low, high], then log1p = true, then (x - centre) / scale,",
+            '# which standard = true finds; or buckets = 10 or "log", which are categories',
+            "[numeric]",
+        ]
+        bucketed = [name for name in schema.categorical if name in numbers]
+        for name in (*schema.numeric, *bucketed):
+            lines += [f"{_quoted(name)} = {_numeric(schema, name)}", *_hint(hints, name)]
+    times: dict[str, list[str]] = {}
+    for name, kind, settings in schema.transforms:
+        if kind in PARTS:
+            times.setdefault(name, []).append(f"{kind} = {_quoted(settings[0])}")
+    if times:
+        lines += ["", "# features of times: hour, 0 to 23, and weekday, 0 for Monday, each in a zone", "[times]"]
+        lines += [f"{_quoted(name)} = {{ {', '.join(parts)} }}" for name, parts in times.items()]
     return "\n".join(lines) + "\n"
 
 
-def schema_from_toml(path: str | Path) -> Schema:
-    """Return the schema of a file as `schema_to_toml` writes it; columns that it does not name are not read.
+def read_declaration(path: str | Path) -> Declaration:
+    """Return what a file declares, as `schema_to_toml` writes it; columns that it does not name are not read.
 
     Raises
     ------
@@ -61,48 +91,28 @@ def schema_from_toml(path: str | Path) -> Schema:
         raise DataError(f"{path} cannot be read: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is no TOML: {error}") from error
-    for name in entries:
-        if name not in _ENTRIES:
-            raise DataError(
-                f"{path}: unknown entry {name!r}{near_names(name, _ENTRIES)}; there are {', '.join(_ENTRIES)}"
-            )
-    tables = {name: _table(entries, name, path) for name in ("categorical", "crossed", "numeric", "several")}
-    for name, entry in tables["several"].items():
-        if not isinstance(entry, list) or len(entry) != 2:
-            raise DataError(
-                f"{path}: column {name!r} of several values must be [type, pooling], such as ['text', 'mean']"
-            )
-    several = {name: str(kind) for name, (kind, _) in tables["several"].items()}
-    for name, moments in tables["numeric"].items():
-        if not isinstance(moments, dict) or moments.keys() not in ({"centre", "scale"}, set()):
-            raise DataError(f"{path}: numeric column {name!r} must be {{}} or {{ centre = X, scale = X }}")
-    crosses = entries.get("crosses", [])
-    if not isinstance(crosses, list) or not all(isinstance(group, list) for group in crosses):
-        raise DataError(f"{path}: crosses must be lists of columns, such as [['user', 'hour']]")
-    try:
-        schema = Schema(
-            label=str(entries.get("label", "label")),
-            categorical=tuple(tables["categorical"]),
-            numeric=tuple(tables["numeric"]),
-            crosses=tuple(tuple(group) for group in crosses),
-            time=entries.get("time"),
-            types=tuple({**tables["categorical"], **tables["crossed"], **several}.items()),
-            several=tuple((name, str(pooling)) for name, (_, pooling) in tables["several"].items()),
-            several_separator=entries.get("several_separator", SEPARATOR),
-            scales=tuple((name, each["centre"], each["scale"]) for name, each in tables["numeric"].items() if each),
-        )
-    except (DataError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: {error}") from error
-    if unused := [name for name in tables["crossed"] if name not in schema.hashed]:
-        raise DataError(f"{path}: column {unused[0]!r} is in no cross")
-    return schema
+    return Declaration(str(path), entries)
 
 
-def _table(entries: Mapping[str, Any], name: str, path: str | Path) -> dict[str, Any]:
-    found = entries.get(name, {})
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: [{name}] must be a table of columns; got {found!r}")
-    return found
+def _numeric(schema: Schema, name: str) -> str:
+    transforms = schema.transforms_of(name)
+    edges = transforms.get("buckets")
+    if edges is not None:
+        return f'{{ buckets = "{LOG}" }}' if edges == LOG_EDGES else f"{{ edges = {json.dumps(edges)} }}"
+    parts = [f"clip = {json.dumps(transforms['clip'])}"] if "clip" in transforms else []
+    parts += ["log1p = true"] if "log1p" in transforms else []
+    for column, center, scale in schema.scales:
+        if column == name:
+            parts += [f"centre = {center!r}", f"scale = {scale!r}"]
+    return f"{{ {', '.join(parts)} }}" if parts else "{}"
+
+
+def _hint(hints: Mapping[str, str], name: str) -> list[str]:
+    return [f"# {hints[name]}"] if name in hints else []
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, names))}]"
 
 
 def _quoted(text: str) -> str:

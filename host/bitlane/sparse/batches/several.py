@@ -68,7 +68,7 @@ def values_of(column: pa.Array, name: str, schema: Schema, location: RowLocation
     there = np.asarray(pc.fill_null(_is_there(entries), False))
     rows = np.repeat(np.arange(len(column)), lengths)[there]
     counts = np.bincount(rows, minlength=len(column)).astype(np.int64)
-    found = keys_of(entries.filter(pa.array(there)), name, schema.type_of(name), location)
+    found = keys_of(entries.filter(pa.array(there)), name, schema.type_of(name), location, schema.decimal)
     empty = counts == 0
     counts[empty] = 1
     keys = np.full(int(counts.sum()), cell_key(name, None), np.uint64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +17,14 @@ from bitlane.sparse.batches.left_out import without_held_out
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
-from bitlane.support.csv_text import column_of
+from bitlane.support.csv_text import HEAD_BYTES, column_of
 from bitlane.support.optional import require_extra
+from bitlane.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from bitlane.sparse.batches.checks import RowLocation
     from bitlane.sparse.batches.files import DataFile
     from bitlane.sparse.batches.pieces import Piece
     from bitlane.sparse.batches.stream import StreamOffset
@@ -123,6 +127,7 @@ class FileSource:
 
         self.options = ReadOptions() if options is None else options
         self.files: list[DataFile] = find_files(paths, self.options.filesystem, self.options.format)
+        self._set_encoding()
         self.types: dict[str, str] = {}
         self.schema = self._find_schema()
         self.wait_seconds = 0.0
@@ -136,6 +141,25 @@ class FileSource:
         if self._epoch_rows is None:
             self._epoch_rows = self._known_rows()
         return self._epoch_rows
+
+    def _set_encoding(self) -> None:
+        """Tell the files of text their encoding and comments, and warn if the first is UTF-8 nevertheless."""
+        from bitlane.sparse.batches.decoding import seems_utf8
+        from bitlane.sparse.batches.files import reading
+        from bitlane.sparse.batches.formats import TEXT
+
+        encoding, comment = self.options.encoding, self.options.comment
+        if encoding is None and comment is None:
+            return
+        self.files = [
+            replace(file, encoding=encoding, comment=comment) if file.format in TEXT else file for file in self.files
+        ]
+        first = next((file for file in self.files if file.format in TEXT), None)
+        if first is None or encoding is None or encoding.lower().replace("_", "-").startswith("utf"):
+            return
+        with reading(first.name), first.open_bytes() as stream:
+            if seems_utf8(stream.read(HEAD_BYTES)):
+                warn_user(f"{first.name} is UTF-8 text, and it is read as {encoding}: is --encoding right?")
 
     def _find_schema(self) -> Schema | ListSchema | None:
         from bitlane.sparse.batches.columns import default_schema, types_of
@@ -151,22 +175,69 @@ class FileSource:
         if schema is not None:
             return schema.with_types(self.types)
         label, ignore = options.label, options.ignore
-        if not options.header:
+        if not options.header and options.column_names is None:
             label = None if label is None else column_of(label, columns.names)
             ignore = tuple(column_of(each, columns.names) for each in ignore)
-        return default_schema(columns, name, label=label, time=options.time, labelled=options.labelled, ignore=ignore)
+        return default_schema(
+            columns,
+            name,
+            label=label,
+            time=options.time,
+            labelled=options.labelled,
+            ignore=ignore,
+            decimal=options.decimal,
+        )
 
-    def standardised(self, schema: Schema) -> Schema:
-        """Return a schema with the centres and scales of its numeric columns, by the first rows of the first table."""
+    @property
+    def has_tables(self) -> bool:
+        """Whether a file has columns."""
+        from bitlane.sparse.batches.pieces import TABLES
+
+        return any(file.format in TABLES for file in self.files)
+
+    def column_names(self) -> list[str]:
+        """Return the names of the columns of the first table."""
+        from bitlane.sparse.batches.pieces import TABLES, columns_of
+
+        table = next(file for file in self.files if file.format in TABLES)
+        return list(columns_of(table, self.options).names)
+
+    def first_rows(self, schema: Schema) -> tuple[pa.RecordBatch | None, RowLocation]:
+        """Return the first rows of the first table, None if it has none, and where they are."""
         from bitlane.sparse.batches.checks import RowLocation
-        from bitlane.sparse.batches.moments import scales_of
         from bitlane.sparse.batches.pieces import TABLES, first_rows
 
         table = next(file for file in self.files if file.format in TABLES)
-        rows = first_rows(table, schema, self.options) if schema.numeric else None
-        if rows is None:
+        return first_rows(table, schema, self.options), RowLocation(table.name)
+
+    def fitted(
+        self, schema: Schema, standard: Sequence[str] | None = None, buckets: Mapping[str, int] | None = None
+    ) -> Schema:
+        """Return a schema with what the first rows of the first table say.
+
+        Parameters
+        ----------
+        schema : Schema
+        standard : sequence of str, optional
+            Numeric columns that get centres and scales. Default: all.
+        buckets : mapping of str to int, optional
+            Columns that get edges of so many buckets.
+        """
+        from bitlane.sparse.batches.moments import edges_of, scales_of
+
+        names = schema.numeric if standard is None else standard
+        rows, location = self.first_rows(schema) if names or buckets else (None, None)
+        if rows is None or location is None:
             return schema
-        return replace(schema, scales=scales_of(rows, schema.numeric, RowLocation(table.name)))
+        scales = [each for each in schema.scales if each[0] not in names]
+        scales += scales_of(rows, names, location, schema)
+        transforms = [
+            (name, kind, edges_of(rows, name, buckets[name], location, schema))
+            if kind == "buckets" and buckets and name in buckets
+            else (name, kind, settings)
+            for name, kind, settings in schema.transforms
+        ]
+        return replace(schema, scales=tuple(scales), transforms=tuple(transforms))
 
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows

@@ -17,18 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
-from bitlane.sparse.batches.hashing import cell_key, cell_keys
 
 Transform = tuple[str, str, tuple[Any, ...]]  # column, one of `KINDS`, and its settings
 ON_NUMBERS = ("clip", "log1p")  # in the order of their application
 PARTS = {"hour": 24, "weekday": 7}  # of a time, and how many there are; weekday 0 is Monday
-_THURSDAY = 3  # 1970-01-01
 KINDS = (*ON_NUMBERS, "buckets", *PARTS)
 POWERS = tuple(float(2**n) for n in range(41))
 LOG_EDGES = (*(-power for power in reversed(POWERS)), 0.0, *POWERS)  # of buckets that double
 
 Floats = NDArray[np.float64]
-Keys = NDArray[np.uint64]
 
 
 def as_transforms(given: Sequence[Sequence[Any]]) -> tuple[Transform, ...]:
@@ -81,31 +78,6 @@ def changed(numbers: Floats, transforms: Mapping[str, tuple[Any, ...]]) -> Float
     return numbers
 
 
-def bucket_keys(column: str, numbers: NDArray[np.float32], missing: NDArray[np.bool_], edges: Sequence[float]) -> Keys:
-    """Return the keys of cells that are put into buckets: uint64 [rows].
-
-    The category of a number is the decimal text of how many edges are at most as large. Numbers are compared as
-    float32: the same number is in the same bucket, whether a float32, a float64 or a text has it.
-    """
-    found = np.searchsorted(np.asarray(edges, np.float32), numbers, side="right")
-    return _keys(column, len(edges) + 1, found, missing)
-
-
-def part_keys(column: str, part: str, local: NDArray[np.int64], missing: NDArray[np.bool_]) -> Keys:
-    """Return the keys of the hours, 0 to 23, or weekdays, 0 to 6, of a column: uint64 [rows].
-
-    Parameters
-    ----------
-    column : str
-    part : {"hour", "weekday"}
-    local : int64 [rows]
-        Seconds since 1970 by the clock of a zone.
-    missing : bool [rows]
-    """
-    found = local // 3600 if part == "hour" else local // 86_400 + _THURSDAY
-    return _keys(part_name(column, part), PARTS[part], found % PARTS[part], missing)
-
-
 def text_of_transform(kind: str, settings: Sequence[Any]) -> str:
     """Return a transform in words."""
     if kind == "clip":
@@ -113,12 +85,6 @@ def text_of_transform(kind: str, settings: Sequence[Any]) -> str:
     if kind == "buckets":
         return f"{len(settings) + 1} buckets"
     return f"in {settings[0]}" if kind in PARTS else kind
-
-
-def _keys(name: str, count: int, found: NDArray[np.int64], missing: NDArray[np.bool_]) -> Keys:
-    keys: Keys = cell_keys(name, list(range(count)))[found]
-    keys[missing] = cell_key(name, None)
-    return keys
 
 
 def _plain(kind: str, settings: Sequence[Any]) -> tuple[Any, ...]:
@@ -154,7 +120,7 @@ def _check_buckets(column: str, settings: Sequence[Any]) -> None:
 def _check_part(column: str, settings: Sequence[Any]) -> None:
     zone = settings[0] if len(settings) == 1 else None
     try:
-        ZoneInfo(str(zone))
+        ZoneInfo(zone if isinstance(zone, str) else "")
     except (LookupError, OSError, ValueError) as error:
         raise DataError(
             f"column {column!r}: the zone {zone!r} is unknown here: use a name such as UTC or Europe/Berlin; a system "

@@ -28,7 +28,8 @@ from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import find_model, read_settings
 
 _HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
-_READING = ("format", "positive", "sep", "header")  # and how files of held-out rows are read, where it is not as usual
+# And how files of held-out rows are read, where it is not as usual.
+_READING = ("format", "positive", "sep", "header", "names", "encoding", "comment")
 _LEARNED = ("files", "test_fraction", "follow", "paths")  # and which rows it has learned
 
 Keys = NDArray[np.uint64]

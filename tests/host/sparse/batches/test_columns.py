@@ -205,7 +205,7 @@ def test_times_of_every_type() -> None:
         ({"n": ["1", "x", "y"]}, "row 1002: numeric column 'n' has 'x', which is not a finite number"),
         (
             {"n": ["1", "0,5", "y"]},
-            "row 1002: numeric column 'n' has '0,5', which is not a finite number; write a point instead of the comma",
+            "row 1002: numeric column 'n' has '0,5', which is not a finite number: say so if the comma is",
         ),
         ({"n": [1.0, 2.0, float("nan")]}, "row 1003: numeric column 'n' is nan, not a finite float32"),
         ({"n": [1.0, float("-inf"), 0.0]}, "row 1002: numeric column 'n' is -inf, not a finite float32"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +19,7 @@ from bitlane.sparse.batches.source import open_source
 pa = pytest.importorskip("pyarrow")
 
 from bitlane.sparse.batches.columns import batch_of_columns  # noqa: E402
-from bitlane.sparse.batches.moments import scales_of  # noqa: E402
+from bitlane.sparse.batches.moments import edges_of, long_tails, scales_of, unlike  # noqa: E402
 
 LOCATION = RowLocation("x")
 
@@ -68,7 +71,7 @@ def test_a_file_is_standardised_by_its_first_rows(tmp_path: Path, seed: int) -> 
     (tmp_path / "a.csv").write_text("label,n\n" + "\n".join([*lines, "1,"]) + "\n")
     source = open_source(tmp_path / "a.csv")
     assert isinstance(source.schema, Schema)
-    schema = source.standardised(source.schema)
+    schema = source.fitted(source.schema)
     (_, center, scale) = schema.scales[0]
     assert schema_from_json(schema.as_json()) == schema
     found = np.concatenate([batch.values for batch in open_source(tmp_path / "a.csv", schema=schema).batches(0)])
@@ -92,3 +95,44 @@ def test_a_number_far_from_the_first_rows_is_told() -> None:
 def test_scales_that_cannot_be_used(scale: tuple[str, float, float]) -> None:
     with pytest.raises(DataError, match="must be a numeric column, with a finite centre and a scale above 0"):
         Schema(categorical=("c",), numeric=("n",), scales=(scale,))
+
+
+def test_edges_share_out_the_first_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    schema = Schema(categorical=("n",))
+    for count in (2, 5, 10):
+        numbers = rng.permutation(100 * count).astype(float) / 4
+        rows = pa.record_batch({"n": pa.array([*numbers, None])})
+        edges = edges_of(rows, "n", count, LOCATION, schema)
+        sizes = [sum(low <= x < high for x in numbers) for low, high in pairwise([-np.inf, *edges, np.inf])]
+        assert len(sizes) == count and max(sizes) - min(sizes) <= 2, sizes
+    zeros = pa.record_batch({"n": pa.array(["0"] * 65 + ["7"] * 30 + ["9"] * 5)})
+    assert edges_of(zeros, "n", 10, LOCATION, schema) == (7.0,)
+    assert edges_of(pa.record_batch({"n": pa.array([3.0, 3.0])}), "n", 4, LOCATION, schema) == ()
+    assert edges_of(pa.record_batch({"n": pa.array([None], pa.float64())}), "n", 4, LOCATION, schema) == ()
+
+
+def test_scales_are_those_of_transformed_numbers(seed: int) -> None:
+    numbers = np.random.default_rng(seed).lognormal(3, 2, 500)
+    rows = pa.record_batch({"n": numbers})
+    schema = Schema(numeric=("n",), transforms=(("n", "log1p", ()), ("n", "clip", (1.0, 50.0))))
+    logs = [math.log(1 + min(max(number, 1.0), 50.0)) for number in numbers]
+    ((_, center, scale),) = scales_of(rows, ["n"], LOCATION, schema)
+    assert center == pytest.approx(np.mean(logs), rel=0.02) and scale == pytest.approx(np.std(logs), rel=0.05)
+
+
+def test_a_long_tail_is_seen(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    numbers = {"long": rng.lognormal(3, 2.5, 2000), "even": rng.random(2000), "bell": rng.normal(0, 5, 2000)}
+    rows = pa.record_batch(numbers)
+    assert [*long_tails(rows, [*numbers], LOCATION, Schema(numeric=tuple(numbers)))] == ["long"]
+    logs = Schema(numeric=tuple(numbers), transforms=(("long", "log1p", ()),))
+    assert not long_tails(rows, [*numbers], LOCATION, logs)
+
+
+def test_declared_moments_that_are_not_those_of_the_rows_are_told(seed: int) -> None:
+    rows = pa.record_batch({"n": np.random.default_rng(seed).lognormal(3, 1, 500)})
+    right = Schema(numeric=("n",), scales=scales_of(rows, ["n"], LOCATION))
+    assert unlike(rows, right, LOCATION) == []
+    (line,) = unlike(rows, replace(right, transforms=(("n", "log1p", ()),)), LOCATION)
+    assert line.startswith("numeric column 'n' has centre ") and line.endswith("standard = true takes these")

@@ -202,7 +202,7 @@ def test_csv_takes_text_as_it_is(tmp_path: Path) -> None:
     values = [b"zip=007", b'name=a "b", c', b"zip=7", "name=\xe9".encode(), b"zip=", b"name="]
     assert found.keys.tolist() == [xxhash.xxh64_intdigest(value) for value in values]
     (tmp_path / "a.csv").write_text(text, encoding="latin-1")
-    with pytest.raises(DataError, match=r"a\.csv is not UTF-8 text \(byte 38\): convert it"):
+    with pytest.raises(DataError, match=r"a\.csv is not UTF-8 text \(byte 38\): say what it is, such as --enc"):
         read(open_source(tmp_path, schema=Schema(categorical=("zip", "name"))))
 
 
