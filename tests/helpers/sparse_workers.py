@@ -68,8 +68,8 @@ def train(
             for index, share in enumerate(shares):
                 servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index)))
 
-                def take(scores: Any, labels: Any, place: Any, index: int = index) -> None:
-                    scored[index].add(scores, labels)
+                def take(scores: Any, rows: Batch, place: Any, index: int = index) -> None:
+                    scored[index].add(scores, rows.labels)
                     if stop_after(sum(map(len, scored[index].labels))):
                         stop.set()
 

@@ -21,17 +21,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     data.require_libraries("evaluating a sparse model")
-    from bitlane.sparse.registry.learned import check_not_learned
+    from bitlane.sparse.registry.learned import NewRowsCheck
     from bitlane.sparse.training.evaluation import evaluate
 
     model, settings = load_model(arguments)
     rows = data.identify_rows(arguments.data, arguments.test_fraction, arguments.allow_learned, settings)
-    told = check_not_learned(settings, rows, str(arguments.model))
+    new = NewRowsCheck(settings, rows, str(arguments.model))
     source = data.open_evaluation(arguments.data, settings, arguments.test_fraction, labelled=True)
     with row_progress("evaluating", None) as bar:
         known = data.known_keys(settings)
-        quality = evaluate(model, source, None if bar is None else bar.on_rows, known)
-    print(quality_table([(data.data_name(arguments.data), quality)]), "", f"new rows: {told}", known.text(), sep="\n")
+        quality = evaluate(model, new.through(source.batches(0)), None if bar is None else bar.on_rows, known)
+    table = quality_table([(data.data_name(arguments.data), quality)])
+    print(table, "", f"new rows: {new.text}", known.text(), sep="\n")
     data.warn_of_unknown(known)
     warn_if_worse_than_constant(quality)
 

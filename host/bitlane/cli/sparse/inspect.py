@@ -41,6 +41,7 @@ def _run(arguments: argparse.Namespace) -> None:
         ("optimizers", optimizer_text(spec)),
         ("learning", "row after row" if spec["batch_rows"] == 1 else f"minibatches of {spec['batch_rows']} rows"),
         ("rows learned", f"{model.rows_seen:,}"),
+        *_times_lines(settings),
         *([("trained on", data.data_name(settings["paths"]))] if "paths" in settings else []),
         *([("columns", schema.text())] if isinstance(schema := read_schema(settings), Schema) else []),
         ("keys", f"{len(table):,}"),
@@ -69,6 +70,17 @@ COMMAND = Command(
 def _dense_size(model: AnyModel) -> int:
     base: Any = getattr(model, "model", model)
     return sum(matrix.pull().size for matrix in base.matrices.values())
+
+
+def _times_lines(settings: data.Settings) -> list[tuple[str, str]]:
+    """The times of the rows that were learned, if they have such."""
+    from bitlane.sparse.registry.learned import time_text
+    from bitlane.sparse.training.run_folder import sample_of
+
+    sample = sample_of(settings)
+    if sample is None or sample.times is None:
+        return []
+    return [("their times (UTC)", " to ".join(map(time_text, sample.times)))]
 
 
 def _statistics_lines(model: AnyModel) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.batch import Batch
     from bitlane.sparse.models.model import SparseModel
     from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.registry.learned import NewRowsCheck
     from bitlane.sparse.registry.manifest import Description
     from bitlane.sparse.registry.quantizing import Quantization
     from bitlane.sparse.scoring.model import FrozenModel
@@ -99,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> None:
         raise DataError(f"--bits: a delta has the levels of its parent, version {parent}; omit it, or add --base")
     measured = _Measured(arguments)
     if arguments.held_out:
-        measured.check()
+        measured.check_files()
     manifest = publish_folder(
         registry,
         Path(arguments.model),
@@ -108,6 +109,7 @@ def _run(arguments: argparse.Namespace) -> None:
         quantize=measured.quantize if arguments.bits is not None else None,
         calibrate=measured.calibrate if arguments.calibrate is not None else _inherit(above),
     )
+    measured.tell()
     print(manifest_text(manifest))
     if arguments.bits is not None:
         print(quantization_text(manifest))
@@ -125,15 +127,21 @@ class _Measured:
 
         settings = read_settings(find_model(Path(arguments.model)))
         self._arguments, self._data = arguments, data_of(None if settings is None else settings.get("data"))
+        self._new: NewRowsCheck | None = None
 
-    def check(self) -> None:
-        """Print whether the model has learned these rows; raise DataError if it has, and may not."""
-        from bitlane.sparse.registry.learned import check_not_learned
+    def check_files(self) -> None:
+        """Raise DataError if the model has learned these rows by the record of its files, and may not."""
+        from bitlane.sparse.registry.learned import NewRowsCheck
 
         arguments = self._arguments
         reading = {**self._data, **data.given_reading(arguments)}
         rows = data.identify_rows(arguments.held_out, arguments.test_fraction, arguments.allow_learned, reading)
-        print(check_not_learned(self._data, rows, str(arguments.model)))
+        self._new = NewRowsCheck(self._data, rows, str(arguments.model))
+
+    def tell(self) -> None:
+        """Print whether the model has learned these rows."""
+        if self._new is not None:
+            print(self._new.text)
 
     def quantize(self, model: SparseModel) -> Quantization:
         from bitlane.sparse.registry.quantizing import MAX_LOSS, choose_levels
@@ -153,7 +161,8 @@ class _Measured:
         return fit_calibrator(model, self._rows(model.spec), self._arguments.calibrate)
 
     def _rows(self, spec: ModelSpec) -> Iterator[Batch]:
-        return held_out_rows(self._arguments, self._data, spec)
+        assert self._new is not None
+        return self._new.through(held_out_rows(self._arguments, self._data, spec))
 
 
 def _inherit(above: Description | None) -> Callable[[FrozenModel], Mapping[str, Any] | None] | None:

@@ -12,7 +12,7 @@ from bitlane.errors import DataError
 
 if TYPE_CHECKING:
     from bitlane.sparse.engines.engine import PublishOptions
-    from bitlane.sparse.registry.publisher import PeriodicPublisher
+    from bitlane.sparse.registry.publisher import PeriodicPublisher, Sampled
 
     from .models import AnyModel
 
@@ -46,6 +46,7 @@ def published(
     settings: Mapping[str, Any],
     model: AnyModel,
     quiet: AbstractContextManager[None],
+    sampled: Sampled,
 ) -> Iterator[PeriodicPublisher | None]:
     """Publish a model while it is trained, as the arguments say.
 
@@ -56,6 +57,7 @@ def published(
         Of the training.
     model : SparseModel
     quiet : context manager
+    sampled : callable
         See `Publisher`.
 
     Yields
@@ -72,7 +74,8 @@ def published(
 
     if not isinstance(model, SparseModel):
         raise DataError("--publish: models with --statistics cannot be published yet")
-    publisher = Publisher(ModelRegistry(arguments.publish), model, data_of(settings["data"]), quiet=quiet)
+    registry, described = ModelRegistry(arguments.publish), data_of(settings["data"])
+    publisher = Publisher(registry, model, described, quiet=quiet, sampled=sampled)
     with PeriodicPublisher(publisher, getattr(arguments, "publish_every", None)) as periodic:
         yield periodic
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,11 +276,13 @@ def _train(
             result = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
             return result.training, result.model, workers_text(result)
         model, learning = _model(settings, run), ReadersWriterLock()
-        with publishing.published(arguments, settings, model, learning.exclusive) as publisher:
-            on_window += [] if publisher is None else [publisher.on_window]
-            trainer = Trainer(
-                model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows, learning=learning.shared
-            )
+        trainer = Trainer(
+            model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows, learning=learning.shared
+        )
+        sampled = partial(getattr, trainer.progress, "sample")
+        with publishing.published(arguments, settings, model, learning.exclusive, sampled) as publisher:
+            if publisher is not None:
+                trainer.on_window.append(publisher.on_window)
             return trainer.run(), model, ""
 
 
@@ -293,7 +296,7 @@ def _evaluate(model: AnyModel, opened: data.TrainingData) -> Quality | None:
     if opened.test is None:
         return None
     with row_progress("evaluating", None) as bar:
-        return evaluate(model, opened.test, None if bar is None else bar.on_rows)
+        return evaluate(model, opened.test.batches(0), None if bar is None else bar.on_rows)
 
 
 def _finish(run: RunFolder, settings: dict[str, Any], quality: Quality | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitlane.cli.command import Command
 from bitlane.errors import DataError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.registry.registry import ModelRegistry
 
 DAMAGED = "damaged"
+LEARNED_UNTIL = "learned until (UTC)"
 HEADER = (
     "version",
     "kind",
@@ -25,6 +26,7 @@ HEADER = (
     "created (UTC)",
     "AUC",
     "validation",
+    LEARNED_UNTIL,
     "labels, readers",
     "rows",
     "changed",
@@ -45,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> None:
     found = overview(registry)
     versions, labels, readers = found.versions, found.labels, found.readers
     if arguments.json:
-        manifests = [json.loads(manifest.to_bytes()) for manifest in versions]
+        manifests = [_without_digests(json.loads(manifest.to_bytes())) for manifest in versions]
         damage = [vars(each) for each in found.damage]
         record = {"versions": manifests, "labels": labels, "readers": readers, "damage": damage}
         print(json.dumps(record, indent=1))
@@ -61,7 +63,11 @@ def _run(arguments: argparse.Namespace) -> None:
     for each in found.damage:
         if each.version is not None:
             rows[each.version] = _damaged_row(each.version, used.get(each.version, []))
-    print(stacked_columns([HEADER, *(rows[version] for version in sorted(rows))], left=2))
+    table = [list(HEADER), *(rows[version] for version in sorted(rows))]
+    at = HEADER.index(LEARNED_UNTIL)
+    if all(row[at] == NONE for row in table[1:]):
+        table = [row[:at] + row[at + 1 :] for row in table]
+    print(stacked_columns(table, left=2))
     for each in found.damage:
         print(f"damaged: {each.reason}")
     if found.damage:
@@ -90,6 +96,26 @@ def _measured(registry: ModelRegistry, version: int) -> tuple[str, str]:
     return number_text(validation.metrics.get("auc")), f"{state} on {validation.held_out}"
 
 
+def _learned_until(manifest: Manifest) -> str:
+    """Return the time of the last row that a version has learned."""
+    from bitlane.sparse.registry.learned import time_text
+    from bitlane.sparse.training.run_folder import sample_of
+
+    try:
+        sample = sample_of(manifest.description.data)
+    except DataError:
+        return DAMAGED
+    return NONE if sample is None or sample.times is None else time_text(sample.times[1])
+
+
+def _without_digests(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest without the digests of its sample of rows, which are of no use to people."""
+    learned = record["data"].get("learned")
+    if learned is not None:
+        record["data"]["learned"] = {name: learned[name] for name in ("rows", "times")}
+    return record
+
+
 def _damaged_row(version: int, used: list[str]) -> list[str]:
     row = [str(version), DAMAGED, *[NONE] * (len(HEADER) - 2)]
     row[HEADER.index("labels, readers")] = ", ".join(used) or NONE
@@ -104,6 +130,7 @@ def _row(manifest: Manifest, auc: str, state: str, used: list[str]) -> list[str]
         manifest.created[:16].replace("T", " "),
         auc,
         state,
+        _learned_until(manifest),
         ", ".join(used) or NONE,
         f"{manifest.rows:,}",
         f"{manifest.changed:,}",

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from bitlane import __version__
 from bitlane.errors import BitlaneError
+from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.source import Source
 from bitlane.sparse.engines.access import Access
 from bitlane.sparse.engines.addresses import ServerAddresses
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.row_sample import RowsSeen, seen_rows
 from bitlane.sparse.servers.lanes import address_of
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
@@ -150,12 +152,15 @@ class Learned:
     rows_done : int
         Rows that the worker has learned with it, those of earlier epochs and runs included.
     scores, labels : float32 [rows]
+    seen : RowsSeen, optional
+        Of the first epoch.
     """
 
     epoch: int
     rows_done: int
     scores: Floats
     labels: Floats
+    seen: RowsSeen | None = None
 
 
 class WorkerActor:
@@ -203,9 +208,11 @@ class WorkerActor:
         """Let `run` end behind the current minibatch."""
         self._stop.set()
 
-    def _add(self, scores: Floats, labels: Floats, offset: Mapping[str, Any]) -> None:
+    def _add(self, scores: Floats, batch: Batch, offset: Mapping[str, Any]) -> None:
+        epoch, done = int(offset.get("epoch", 0)), learned_before(offset)
+        seen = None if epoch else seen_rows(batch, done - batch.rows)
         with self._lock:
-            self._learned.append(Learned(int(offset.get("epoch", 0)), learned_before(offset), scores, labels))
+            self._learned.append(Learned(epoch, done, scores, batch.labels, seen))
 
 
 def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:

@@ -189,7 +189,9 @@ class RayTrainer:
         with connected(servers.actors, _DRIVER, access) as group:
             group.begin(options.workers, options.staleness)
             standings = _standings(group.status(), options.workers)
-        merger = ScoreMerger(self.spec.loss, self.options.window_rows, standings)  # type: ignore[arg-type]
+        if sum(rows for _, rows in standings) > progress.rows_done:
+            progress.sample = None  # the driver was killed, and with it the sample of what was learned
+        merger = ScoreMerger(self.spec.loss, self.options.window_rows, standings, progress.sample)  # type: ignore[arg-type]
         self._resume(merger)
         self._book.saved_rows = merger.rows
         workers.begin(merger)
@@ -229,6 +231,7 @@ class RayTrainer:
             self.spec,
             options.data,
             rows_seen=lambda: merger.rows,
+            sampled=lambda: self._progress.sample,
         )
         with PeriodicPublisher(publisher, options.seconds) as periodic:
             self._book.on_window.append(periodic.on_window)

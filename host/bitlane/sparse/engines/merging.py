@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bitlane.sparse.engines.actors import Floats, Learned
+from bitlane.sparse.parameters.row_sample import RowSample
 from bitlane.sparse.training.windows import Loss, Scores
 
 
@@ -21,6 +22,8 @@ class ScoreMerger:
         Rows at which a window ends. It has a few more, as many as come at once, and does not reach over epochs.
     standings : sequence of (int, int)
         Of each worker: its epoch, and the rows that it has learned.
+    sample : RowSample, optional
+        Gets the rows of the first epoch.
 
     Attributes
     ----------
@@ -28,8 +31,10 @@ class ScoreMerger:
         The first epoch that some worker has not left behind.
     """
 
-    def __init__(self, loss: Loss, window_rows: int, standings: Sequence[tuple[int, int]]):
-        self._loss, self._window_rows = loss, window_rows
+    def __init__(
+        self, loss: Loss, window_rows: int, standings: Sequence[tuple[int, int]], sample: RowSample | None = None
+    ):
+        self._loss, self._window_rows, self._sample = loss, window_rows, sample
         self._epochs, self._rows = [epoch for epoch, _ in standings], [rows for _, rows in standings]
         self._ended = [False] * len(standings)
         self._scores: dict[int, Scores] = {}
@@ -65,6 +70,8 @@ class ScoreMerger:
             if new > 0:
                 self._of_epoch(each.epoch).add(each.scores[-new:], each.labels[-new:])
                 self._rows[worker], self._epochs[worker] = each.rows_done, each.epoch
+                if self._sample is not None and each.seen is not None:
+                    self._sample.take(each.seen)
 
     def end(self, worker: int) -> None:
         """Take account of a worker that has no more rows."""

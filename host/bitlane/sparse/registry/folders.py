@@ -25,12 +25,12 @@ from bitlane.sparse.servers.shard_files import merged, write_cut
 from bitlane.sparse.tables.codebooks import Codebook
 from bitlane.sparse.tables.frozen import FrozenTable, freeze
 from bitlane.sparse.training.log import read_log
-from bitlane.sparse.training.run_folder import find_model, read_settings
+from bitlane.sparse.training.run_folder import LEARNED, find_model, read_settings
 
 _HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
 # And how files of held-out rows are read, where it is not as usual.
 _READING = ("format", "positive", "sep", "header", "names", "encoding", "comment")
-_LEARNED = ("files", "test_fraction", "follow", "paths")  # and which rows it has learned
+_LEARNED = ("files", "test_fraction", "follow", "paths", LEARNED)  # and which rows it has learned
 
 Keys = NDArray[np.uint64]
 

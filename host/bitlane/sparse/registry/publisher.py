@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.parameters.row_sample import RowSample
 from bitlane.sparse.registry.manifest import Description, Manifest
 from bitlane.sparse.registry.registry import Draft, ModelRegistry
 from bitlane.sparse.registry.writing import Written, chain_above, write_version
@@ -18,6 +19,7 @@ from bitlane.sparse.servers.cuts import ShardCuts
 from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.shard_files import merged, write_cut
 from bitlane.sparse.tables.codebooks import Codebook
+from bitlane.sparse.training.run_folder import LEARNED
 from bitlane.sparse.training.windows import Window, quality_fields
 
 LOG = logging.getLogger("bitlane.sparse")
@@ -26,6 +28,7 @@ _METRICS = ("auc", "log_loss", "rmse", "calibration")
 _ONE = Partition(1)
 
 Metrics = Mapping[str, float]
+Sampled = Callable[[], "RowSample | None"]
 
 
 class Publishes(Protocol):
@@ -60,6 +63,8 @@ class Publisher:
         Deltas of a base, before the next base is written.
     codebook : Codebook, optional
         Levels of the values. Default: float32.
+    sampled : callable, optional
+        Returns the sample of the rows that were learned, if there is one: for the manifest.
     """
 
     def __init__(
@@ -71,10 +76,11 @@ class Publisher:
         quiet: contextlib.AbstractContextManager[None] | None = None,
         longest_chain: int = LONGEST_CHAIN,
         codebook: Codebook | None = None,
+        sampled: Sampled = lambda: None,
     ):
         self.registry = registry
         self._model = model
-        self._data = data or {}
+        self._data, self._sampled = data or {}, sampled
         self._longest, self._codebook = longest_chain, codebook
         self._cuts = ShardCuts(model.parameters, model.matrices, lambda: quiet or contextlib.nullcontext())
         self._last: int | None = None
@@ -94,7 +100,8 @@ class Publisher:
         """
         chain = chain_above(self.registry, self._last, self._longest)
         quantization = None if self._codebook is None else {"bits": self._codebook.bits}
-        description = Description(self._model.spec, self._data, self.rows_seen, dict(metrics or {}), quantization)
+        data = with_sample(self._data, self._sampled())
+        description = Description(self._model.spec, data, self.rows_seen, dict(metrics or {}), quantization)
 
         def write(draft: Draft) -> list[Written]:
             cut = self._cuts.take(
@@ -168,6 +175,11 @@ class PeriodicPublisher:
         manifest = self._publisher.publish(self._metrics)
         self.published.append(manifest)
         LOG.info("published version %d, a %s of %s bytes", manifest.version, manifest.kind, f"{manifest.nbytes:,}")
+
+
+def with_sample(data: Mapping[str, Any], sample: RowSample | None) -> Mapping[str, Any]:
+    """Return what a manifest keeps of the data of a training, with a sample of the learned rows."""
+    return data if sample is None else {**data, LEARNED: sample.as_json()}
 
 
 def metrics_of(window: Mapping[str, Any]) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.registry.manifest import Description, Manifest
-from bitlane.sparse.registry.publisher import LONGEST_CHAIN, Metrics
+from bitlane.sparse.registry.publisher import LONGEST_CHAIN, Metrics, Sampled, with_sample
 from bitlane.sparse.registry.registry import Draft, ModelRegistry
 from bitlane.sparse.registry.writing import Written, chain_above, write_version
 from bitlane.sparse.servers.group import ServerGroup
@@ -37,6 +37,8 @@ class ServerPublisher:
         Returns the rows that were learned.
     longest_chain : int, default=50
         Deltas of a base, before the next base is written.
+    sampled : callable, optional
+        As of `Publisher`.
     """
 
     def __init__(
@@ -48,11 +50,12 @@ class ServerPublisher:
         *,
         rows_seen: Callable[[], int] = lambda: 0,
         longest_chain: int = LONGEST_CHAIN,
+        sampled: Sampled = lambda: None,
     ):
         self.registry = registry
         self._connect = connect
         self._spec = spec
-        self._data = data or {}
+        self._data, self._sampled = data or {}, sampled
         self._rows_seen, self._longest = rows_seen, longest_chain
         self._last: int | None = None
 
@@ -70,7 +73,8 @@ class ServerPublisher:
             A server cannot be reached, or cannot write. No version is there then.
         """
         chain = chain_above(self.registry, self._last, self._longest)
-        description = Description(self._spec, self._data, self.rows_seen, dict(metrics or {}))
+        data = with_sample(self._data, self._sampled())
+        description = Description(self._spec, data, self.rows_seen, dict(metrics or {}))
         with self._connect() as group:
             shards = group.spec.partition
 

@@ -31,7 +31,7 @@ from bitlane.sparse.registry.checks import (
 from bitlane.sparse.registry.held_out import score_held_out
 from bitlane.sparse.registry.hooks import Hook, run_hook
 from bitlane.sparse.registry.labels import Move
-from bitlane.sparse.registry.learned import HeldOutRows, check_not_learned
+from bitlane.sparse.registry.learned import HeldOutRows, NewRowsCheck
 from bitlane.sparse.registry.manifest import Manifest
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.report import report_html
@@ -182,8 +182,11 @@ def _checks(
 ) -> list[ValidationCheck]:
     """Check a version whose files are in order; `models` are the version and the current one, if there is one."""
     manifests = [registry.manifest(model.version) for model in models if model.version is not None]
-    checks = [_check_new(manifests, inputs.held_out), check_weights(models, evidence)]
-    _score(models, manifests, inputs, evidence)
+    new = [NewRowsCheck(each.description.data, inputs.held_out, f"version {each.version}") for each in manifests]
+    checks = [check_weights(models, evidence)]
+    _score(models, manifests, inputs, evidence, new)
+    told = list(dict.fromkeys(each for check in new for each in check.told))
+    checks.insert(0, ValidationCheck("new rows", True, "; ".join(told)))
     checks += [*check_quality(evidence, bounds), check_known(evidence)]
     if inputs.recorded is not None:
         checks += check_requests(models, inputs.recorded, bounds, evidence)
@@ -193,25 +196,30 @@ def _checks(
     return checks
 
 
-def _check_new(manifests: list[Manifest], rows: HeldOutRows | None) -> ValidationCheck:
-    """Refuse held-out rows that a version has learned: the comparison would be one of memories."""
-    if rows is None:
-        return ValidationCheck("new rows", True, "unknown: the caller did not say which rows these are")
-    told = [check_not_learned(each.description.data, rows, f"version {each.version}") for each in manifests]
-    return ValidationCheck("new rows", True, "; ".join(told))
+def _score(
+    models: list[FrozenModel],
+    manifests: list[Manifest],
+    inputs: Inputs,
+    evidence: Evidence,
+    new: list[NewRowsCheck],
+) -> None:
+    """Score the held-out rows, once if the versions hash them alike: then the label is that of the first one.
 
-
-def _score(models: list[FrozenModel], manifests: list[Manifest], inputs: Inputs, evidence: Evidence) -> None:
-    """Score the held-out rows, once if the versions hash them alike: then the label is that of the first one."""
+    Rows that a version has learned are refused: the comparison would be one of memories.
+    """
     evidence.known = KnownKeys(read_schema(manifests[0].description.data))
     read_alike = [(each.description.hashing, each.description.spec.loss) for each in manifests]
     if len(models) == 1 or read_alike[0] == read_alike[1]:
-        scored = score_held_out(models, inputs.read_held_out(manifests[0]), evidence.known)
+        rows = inputs.read_held_out(manifests[0])
+        for check in new:
+            rows = check.through(rows)
+        scored = score_held_out(models, rows, evidence.known)
         evidence.scored = [(scored, index) for index in range(len(models))]
         return
     for index, (model, manifest) in enumerate(zip(models, manifests, strict=True)):
         known = None if index else evidence.known
-        evidence.scored.append((score_held_out([model], inputs.read_held_out(manifest), known), 0))
+        rows = new[index].through(inputs.read_held_out(manifest))
+        evidence.scored.append((score_held_out([model], rows, known), 0))
 
 
 def folder_of_validation(version: int) -> str:

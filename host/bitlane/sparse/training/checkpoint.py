@@ -16,7 +16,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
+from bitlane.sparse.parameters.row_sample import RowSample
 from bitlane.support.atomic import atomic_folder
 from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoints_of
 
@@ -56,6 +57,9 @@ class TrainingProgress:
         Offset of a stream; empty for other sources: plain JSON.
     scores, labels : float32 [rows]
         Of the window that has begun.
+    sample : RowSample or None
+        Of the rows of the first epoch; None if an older version of bitlane has begun the training. `RunFolder` keeps it
+        beside the model.
     """
 
     epoch: int = 0
@@ -68,6 +72,7 @@ class TrainingProgress:
     offset: dict[str, Any] = field(default_factory=dict)
     scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     labels: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    sample: RowSample | None = field(default_factory=RowSample)
 
 
 def latest(folder: Path) -> Path | None:
@@ -130,7 +135,8 @@ def load(path: Path) -> TrainingProgress:
 
 def _write_progress(folder: Path, progress: TrainingProgress) -> None:
     np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
-    content = {name: value for name, value in asdict(progress).items() if name not in ("scores", "labels")}
+    elsewhere = ("scores", "labels", "sample")
+    content = {name: value for name, value in vars(progress).items() if name not in elsewhere}
     content = {_OFFSET if name == "offset" else name: value for name, value in content.items()}
     text = json.dumps({"format": FORMAT, **plain(content)}, indent=1, allow_nan=False)
     (folder / "progress.json").write_text(text + "\n", encoding="utf-8")

@@ -125,6 +125,11 @@ class Trainer:
         self._pause = self._sweep_due = False
         self._given = self.progress.rows_done  # rows that were given to threads
 
+    @property
+    def on_window(self) -> list[OnWindow]:
+        """What is called with each window; more may be added before `run`."""
+        return self._book.on_window
+
     def run(self) -> SparseTrainingResult:
         """Train to the last epoch, or until something stops the training, and write the last checkpoint.
 
@@ -211,7 +216,10 @@ class Trainer:
 
     def _learn_piece(self, piece: Batch) -> NDArray[np.float32]:
         with self._learning:
-            return self.model.learn(piece)
+            scores = self.model.learn(piece)
+        if self.progress.epoch == 0 and self.progress.sample is not None:
+            self.progress.sample.add(piece)
+        return scores
 
     def _tick_table(self, rows: int) -> None:
         """Set the clock that stamps the keys of the next piece."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.reporting.records import plain
+from bitlane.sparse.parameters.row_sample import RowSample
 from bitlane.support.checkpoint_folders import PART
 from bitlane.support.file_names import names_beside
 from bitlane.support.text import near_names
@@ -20,6 +21,7 @@ from .checkpoint import MODEL, TrainingProgress
 from .log import FORMAT, KIND, NAME, RunLog, read_log
 
 SETTINGS = "training.json"  # beside the model's files
+LEARNED = "learned"  # of the settings of its data: `RowSample.as_json`
 
 
 class RunFolder:
@@ -106,6 +108,7 @@ class RunFolder:
             progress = TrainingProgress(log_bytes=len(first_line) + 1)
         else:
             progress = checkpoint.load(last)
+            progress.sample = sample_of((read_settings(last / MODEL) or {}).get("data"))
         return cls(path, RunLog(path), settings, progress)
 
     def begin(self) -> None:
@@ -119,11 +122,17 @@ class RunFolder:
         self._made = None
 
     def save(self, progress: TrainingProgress, save_model: Callable[[Path], object]) -> Path:
-        """Write a checkpoint; see `bitlane.sparse.training.checkpoint.save`. The settings go beside the model."""
+        """Write a checkpoint; see `bitlane.sparse.training.checkpoint.save`. The settings go beside the model.
+
+        Those of the data have a sample of the learned rows as `LEARNED`.
+        """
+        settings = dict(self.settings)
+        if "data" in settings and progress.sample is not None:
+            settings["data"] = {**settings["data"], LEARNED: progress.sample.as_json()}
 
         def save_both(folder: Path) -> None:
             save_model(folder)
-            (folder / SETTINGS).write_text(json.dumps(plain(self.settings), indent=1) + "\n", encoding="utf-8")
+            (folder / SETTINGS).write_text(json.dumps(plain(settings), indent=1) + "\n", encoding="utf-8")
 
         progress.log_bytes = self.log.position()
         saved = checkpoint.save(self.path, progress, save_both)
@@ -209,6 +218,18 @@ def read_settings(model: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__})") from error
+
+
+def sample_of(data: Mapping[str, Any] | None) -> RowSample | None:
+    """Return the sample of the learned rows in the settings of a model's data, or None if there is none.
+
+    Raises
+    ------
+    DataError
+        It is damaged.
+    """
+    record = (data or {}).get(LEARNED)
+    return None if record is None else RowSample.from_json(record)
 
 
 def _remove(made: list[Path]) -> None:

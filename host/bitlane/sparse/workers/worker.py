@@ -139,7 +139,7 @@ class Worker:
         This worker's share of the rows, in minibatches of ``model.spec.batch_rows`` rows.
     options : WorkerOptions
     on_scores : callable
-        Called with the scores of each minibatch before it was learned, its labels, and the offset behind it.
+        Called with the scores of each minibatch before it was learned, its rows, and the offset behind it.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Worker:
         servers: TrainingServers,
         source: Source,
         options: WorkerOptions,
-        on_scores: Callable[[Floats, Floats, Mapping[str, Any]], object],
+        on_scores: Callable[[Floats, Batch, Mapping[str, Any]], object],
     ):
         self.index, self.options, self.counts = index, options, WorkerCounts()
         self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
@@ -258,7 +258,7 @@ class Worker:
     def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
         counts = self.counts
         scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
-        self._on_scores(scores, minibatch.batch.labels, minibatch.offset)
+        self._on_scores(scores, minibatch.batch, minibatch.offset)
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.offset)
         self._learned += minibatch.batch.rows
         counts.rows += minibatch.batch.rows

@@ -11,7 +11,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.files import find_files
 from bitlane.sparse.batches.identity import FileIdentity, identify
 from bitlane.sparse.batches.left_out import is_held_out
-from bitlane.sparse.registry.learned import HeldOutRows, LearnedRows, check_not_learned
+from bitlane.sparse.registry.learned import HeldOutRows, LearnedRows, NewRowsCheck
 
 Rows = set[tuple[str, int]]
 FRACTIONS = (None, 0.1, 0.3)
@@ -24,6 +24,10 @@ def rows_of(files: list[FileIdentity], rows: dict[str, int], fraction: float | N
         return set(places)
     mine = is_held_out(np.arange(len(places)), fraction) == held_out
     return {place for place, chosen in zip(places, mine, strict=True) if chosen}
+
+
+def told(settings: dict[str, object] | None, rows: HeldOutRows, what: str) -> str:
+    return NewRowsCheck(settings, rows, what).text
 
 
 def test_no_learned_row_passes(seed: int) -> None:
@@ -60,22 +64,22 @@ def test_messages_name_the_file_and_the_remedy() -> None:
         (HeldOutRows((changed,), 0.1), "/data/a.csv has changed since the training read it"),
     ):
         with pytest.raises(DataError, match=f"^version 3 has learned held-out rows: {message}.*add --allow-learned$"):
-            check_not_learned(record, rows, "version 3")
+            told(record, rows, "version 3")
     with pytest.raises(DataError, match=r"all rows of /data/a.csv were learned; give other rows"):
-        check_not_learned({**record, "test_fraction": None}, HeldOutRows((a,)), "version 3")
-    allowed = check_not_learned(record, HeldOutRows((a,), allowed=True), "version 3")
+        told({**record, "test_fraction": None}, HeldOutRows((a,)), "version 3")
+    allowed = told(record, HeldOutRows((a,), allowed=True), "version 3")
     assert allowed.startswith("allowed by --allow-learned: all rows of /data/a.csv were learned but")
-    assert check_not_learned(record, HeldOutRows((a, b), 0.1), "m") == check_not_learned(record, HeldOutRows(), "m")
+    assert told(record, HeldOutRows((a, b), 0.1), "m") == told(record, HeldOutRows(), "m")
     for record_ in (None, {}, {"schema": None}):
-        assert check_not_learned(record_, HeldOutRows((a,)), "version 3").startswith("unknown: version 3 has no record")
+        assert told(record_, HeldOutRows((a,)), "version 3").startswith("unknown: version 3 has no record")
     followed = {"files": [], "follow": True, "paths": ["/stream"]}
     segment = FileIdentity("/stream/7.arrow", 10, "dd")
     with pytest.raises(DataError, match=r"/stream/7.arrow is a segment of /stream, which the training followed"):
-        check_not_learned(followed, HeldOutRows((segment,)), "version 3")
-    told = check_not_learned(followed, HeldOutRows((a,)), "m")
-    assert told == "m has learned none of them, by the record of its files"
+        told(followed, HeldOutRows((segment,)), "version 3")
+    text = told(followed, HeldOutRows((a,)), "m")
+    assert text == "m has learned none of them, by the record of its files"
     with pytest.raises(DataError, match="the record of the files that a training has read is damaged"):
-        check_not_learned({"files": [{"colour": 1}]}, HeldOutRows(), "m")
+        told({"files": [{"colour": 1}]}, HeldOutRows(), "m")
 
 
 def test_a_file_is_its_bytes(tmp_path: Path, seed: int) -> None:

@@ -16,7 +16,7 @@ def test_all_rows_are_measured_and_nothing_is_learned(seed: int) -> None:
     model.learn(some_rows(seed + 1, 200))
     weights = model.weights.copy()
     source = RowsSource(rows, 70)
-    found = evaluate(model, source, counts.append)
+    found = evaluate(model, source.batches(0), counts.append)
     order = source.epoch_rows(0)
     assert found == measure(model.scores(order), order.labels, "log_loss")
     np.testing.assert_array_equal(model.weights, weights)
@@ -26,4 +26,4 @@ def test_all_rows_are_measured_and_nothing_is_learned(seed: int) -> None:
 
 def test_no_rows_are_an_error(seed: int) -> None:
     with pytest.raises(DataError, match="no rows to evaluate"):
-        evaluate(TinyModel(), RowsSource(some_rows(seed, 0)))
+        evaluate(TinyModel(), RowsSource(some_rows(seed, 0)).batches(0))
