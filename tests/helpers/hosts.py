@@ -151,10 +151,28 @@ class Hosts:
         """Start a Ray cluster of all hosts; return its address."""
         address = f"{self.addresses[0]}:{PORT}"
         ray = str(Path(sys.executable).with_name("ray"))
-        common = ["--disable-usage-stats", "--num-cpus", cpus, "--object-store-memory", STORE_BYTES, "--block"]
+        common = ["--node-manager-port", "6380", "--object-manager-port", "6381", "--runtime-env-agent-port", "6382"]
+        common += ["--dashboard-agent-grpc-port", "6383", "--dashboard-agent-listen-port", "6384"]
+        common += ["--metrics-export-port", "6385", "--min-worker-port", "10100", "--max-worker-port", "10199"]
+        common += [
+            "--disable-usage-stats",
+            "--num-cpus",
+            str(cpus),
+            "--object-store-memory",
+            str(STORE_BYTES),
+            "--block",
+        ]
         # `ray start` connects to its own node at first: the next host joins once the one before has.
         for host, own in enumerate(self.addresses):
-            where = ["--head", "--port", PORT, "--include-dashboard", "false", "--temp-dir", str(self.folder / "ray")]
+            where = [
+                "--head",
+                "--port",
+                str(PORT),
+                "--include-dashboard",
+                "false",
+                "--temp-dir",
+                str(self.folder / "ray"),
+            ]
             where = where if host == 0 else ["--address", address]
             self.start(host, ray, "start", *where, "--node-ip-address", own, *common, **environment)
             self._await(self._programs[-1])

@@ -55,7 +55,7 @@ class ShardActor:
 
     def __init__(self, folder: str, access: Access, version: str):
         self._folder, self._access, self._version = folder, access, version
-        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._lock, self._ending, self._stop = threading.Lock(), threading.Lock(), threading.Event()
         self._shard: ParameterShard | None = None
         self._service: ShardService | None = None
 
@@ -87,13 +87,16 @@ class ShardActor:
             self._shard.checkpoint()
 
     def stop(self) -> None:
-        """Write a checkpoint, take no more requests, and release the folder."""
+        """Write a checkpoint, take no more requests, and release the folder; a second call does nothing."""
         self.report()  # a server that has just restarted has to read its log first
         assert self._shard is not None and self._service is not None
-        self._stop.set()
-        self._service.refuse()
-        self._shard.checkpoint()
-        self._shard.close()
+        with self._ending:  # Ray calls again if the answer is lost
+            if self._stop.is_set():
+                return
+            self._service.refuse()
+            self._shard.checkpoint()
+            self._stop.set()
+            self._shard.close()
 
     def _open(self) -> None:
         shard = ParameterShard.open(self._folder, take_over=True)  # Ray gives up who served it before
@@ -164,49 +167,72 @@ class Learned:
 
 
 class WorkerActor:
-    """Learns one share of the rows.
+    """Learns one share of the rows, in a thread: no call lasts, so none is lost for good with a connection.
 
     Parameters
     ----------
     index : int
         Of the worker.
+    generation : int
+        How many actors the worker had before: servers refuse one that is not the last.
     task : WorkerTask
     shards : sequence of actors
         The `ShardActor` of each server, in their order.
     """
 
-    def __init__(self, index: int, task: WorkerTask, shards: Sequence[Any]):
-        self._index, self._task, self._shards = index, task, shards
+    def __init__(self, index: int, generation: int, task: WorkerTask, shards: Sequence[Any]):
+        self._index, self._generation, self._task, self._shards = index, generation, task, shards
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._learned: list[Learned] = []
+        self._delivered = 0  # of what was learned, dropped
         self._worker: Worker | None = None
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
 
-    def run(self) -> None:
-        """Learn until the rows end or `stop` is called; see `Worker.run`.
+    def take(self, received: int, stop: bool) -> tuple[list[Learned], Record]:
+        """Return what was learned, and process, counts (see `WorkerCounts`) and whether it has ended.
+
+        The first call begins to learn.
+
+        Parameters
+        ----------
+        received : int
+            How much of what was learned the driver has; the rest is returned.
+        stop : bool
+            End behind the current minibatch.
 
         Raises
         ------
         BitlaneError
             As of `Worker.run`, or another version of bitlane.
         """
-        task = self._task
-        check_version(task.version)
-        with connected(self._shards, worker_name(self._index), task.access) as servers:
-            model = SparseModel(task.spec)
-            source = task.open_source(self._index, servers.resumption().offset)
-            self._worker = Worker(self._index, model, servers, source, task.options, self._add)
-            self._worker.run(self._stop)
-
-    def take(self) -> tuple[list[Learned], Record]:
-        """Return what was learned since the last call, and the counts of this process; see `Counts`."""
+        if stop:
+            self._stop.set()
         with self._lock:
-            learned, self._learned = self._learned, []
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="bitlane-worker", daemon=True)
+                self._thread.start()
+            ended = not self._thread.is_alive()  # before the rest is taken
+            del self._learned[: received - self._delivered]
+            self._delivered = received
+            learned = list(self._learned)
+        if self._error is not None:
+            raise self._error
         counts = {} if self._worker is None else asdict(self._worker.counts)
-        return learned, {"pid": os.getpid(), "counts": counts}
+        return learned, {"pid": os.getpid(), "counts": counts, "ended": ended}
 
-    def stop(self) -> None:
-        """Let `run` end behind the current minibatch."""
-        self._stop.set()
+    def _run(self) -> None:
+        task = self._task
+        try:
+            check_version(task.version)
+            name = worker_name(self._index)
+            with connected(self._shards, name, task.access, self._generation) as servers:
+                model = SparseModel(task.spec)
+                source = task.open_source(self._index, servers.resumption().offset)
+                self._worker = Worker(self._index, model, servers, source, task.options, self._add)
+                self._worker.run(self._stop)
+        except BaseException as error:
+            self._error = error
 
     def _add(self, scores: Floats, batch: Batch, offset: Mapping[str, Any]) -> None:
         epoch, done = int(offset.get("epoch", 0)), learned_before(offset)
@@ -215,7 +241,7 @@ class WorkerActor:
             self._learned.append(Learned(epoch, done, scores, batch.labels, seen))
 
 
-def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingServers:
+def connected(shards: Sequence[Any], worker: str, access: Access, generation: int = 0) -> TrainingServers:
     """Connect to the servers; wait for one that restarts.
 
     Parameters
@@ -225,6 +251,8 @@ def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingSer
     worker : str
         Name of the client.
     access : Access
+    generation : int, default=0
+        See `ServerGroup`.
 
     Raises
     ------
@@ -232,7 +260,8 @@ def connected(shards: Sequence[Any], worker: str, access: Access) -> TrainingSer
         As of `TrainingServers`.
     """
     unknown = [f"server {server}" for server in range(len(shards))]
-    return TrainingServers(unknown, worker=worker, deadline=DEADLINE, find=ServerAddresses(shards), **access.client)
+    find = ServerAddresses(shards)
+    return TrainingServers(unknown, worker=worker, generation=generation, deadline=DEADLINE, find=find, **access.client)
 
 
 def check_version(driver: str) -> None:

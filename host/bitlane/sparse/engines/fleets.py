@@ -162,19 +162,19 @@ class Workers:
         self._deaths = [Deaths(f"worker {index}") for index in range(count)]
         self._actors = [self._actor(index) for index in range(count)]
         self._merger: ScoreMerger | None = None
-        self._runs: dict[int, Any] = {}
-        self._takes: dict[int, Any] = {}
+        self._received = [0] * count  # of what the actor has learned
+        self._takes: dict[int, Any] = {}  # of the workers that have not ended
 
     def begin(self, merger: ScoreMerger) -> None:
         """Let the workers learn, once the training has begun on the servers; `merger` gets their scores."""
         self._merger = merger
         for index in range(len(self._actors)):
-            self._start(index)
+            self._ask(index)
 
     @property
     def running(self) -> bool:
         """Whether some worker has not ended."""
-        return bool(self._runs)
+        return bool(self._takes)
 
     @property
     def counts(self) -> WorkerCounts:
@@ -188,58 +188,48 @@ class Workers:
     def stop(self) -> None:
         """Let all workers end behind their minibatch."""
         self.stopping = True
-        for index in self._runs:
-            self._actors[index].stop.remote()
 
     def poll(self, seconds: float) -> None:
-        """Wait for the end of a worker, so many seconds at most, and take what the workers have learned.
+        """Wait so many seconds, and take what the workers have learned.
 
         Raises
         ------
         BitlaneError
             A worker has failed, or dies again and again.
         """
-        ready, _ = self._ray.wait(list(self._runs.values()), timeout=seconds)
-        ended = [index for index, run in self._runs.items() if run in ready]
-        for index in list(self._runs):
-            if self._ray.wait([self._takes[index]], timeout=0)[0]:
+        time.sleep(seconds)
+        for index, question in list(self._takes.items()):
+            if self._ray.wait([question], timeout=0)[0]:
                 self._take(index)
-        for index in ended:
-            self._end(index)
 
     def _actor(self, index: int) -> Any:
-        return self._cluster.actor(WorkerActor, self._share, index, self._task, self._servers.actors)
+        generation = len(self._counts[index]) - 1
+        return self._cluster.actor(WorkerActor, self._share, index, generation, self._task, self._servers.actors)
 
-    def _start(self, index: int) -> None:
-        actor = self._actors[index]
-        if self.stopping:
-            actor.stop.remote()
-        self._runs[index], self._takes[index] = actor.run.remote(), actor.take.remote()
+    def _ask(self, index: int) -> None:
+        self._takes[index] = self._actors[index].take.remote(self._received[index], self.stopping)
 
     def _take(self, index: int) -> None:
-        """Take the scores and the counts of a worker; a dead one has none."""
+        """Take the scores and the counts of a worker; recreate a dead one."""
+        assert self._merger is not None
         try:
             learned, report = self._ray.get(self._takes[index])
-        except self._ray.exceptions.RayError:
-            return
-        assert self._merger is not None
-        self._merger.add(index, learned)
-        self.processes[index], self._counts[index][-1] = report["pid"], report["counts"]
-        self._takes[index] = self._actors[index].take.remote()
-
-    def _end(self, index: int) -> None:
-        run = self._runs.pop(index)
-        assert self._merger is not None
-        try:
-            self._ray.get(run)
         except self._ray.exceptions.RayTaskError as error:
             raise error_of(error, f"worker {index}") from error
+        except self._ray.exceptions.ActorUnavailableError:  # the connection is lost; the worker may live
+            self._ask(index)
+            return
         except self._ray.exceptions.RayError:
             self._deaths[index].add(self._merger.rows_of(index))
             self._counts[index].append({})
-            self._actors[index] = self._actor(index)
-            self._start(index)
+            self._actors[index], self._received[index] = self._actor(index), 0
+            self._ask(index)
             return
-        for _ in range(2):  # what was asked before the end, and the rest
-            self._take(index)
-        self._merger.end(index)
+        self._merger.add(index, learned)
+        self._received[index] += len(learned)
+        self.processes[index], self._counts[index][-1] = report["pid"], report["counts"]
+        if report["ended"]:
+            del self._takes[index]
+            self._merger.end(index)
+        else:
+            self._ask(index)

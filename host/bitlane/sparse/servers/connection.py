@@ -53,12 +53,15 @@ class Identity:
     token : str or None
     certificates : str or None
         Of the authorities that signed the servers' certificates, PEM: the connection is by TLS.
+    generation : int
+        A server that knows a later generation of the worker refuses this one.
     """
 
     worker: str
     client: str
     token: str | None = field(default=None, repr=False)
     certificates: str | None = None
+    generation: int = 0
 
 
 class Connection:
@@ -121,6 +124,7 @@ class Connection:
             "worker": identity.worker,
             "client": self._client_name,
             "updates": self._updates,
+            "generation": identity.generation,
         }
         try:
             answer = self.action("hello", request, last)

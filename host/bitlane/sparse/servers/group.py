@@ -56,6 +56,8 @@ class ServerGroup:
         ``host:port`` of each server, in their order.
     worker : str, optional
         Name of this worker. Two workers that run must not share one. Default: a random one.
+    generation : int, default=0
+        Of the worker's process, if it was started again: servers refuse earlier ones, which may still live elsewhere.
     token : str, optional
     certificates : str, optional
         Of the authorities that signed the servers' certificates, PEM. With them, the connection is by TLS.
@@ -86,6 +88,7 @@ class ServerGroup:
         addresses: Sequence[str],
         *,
         worker: str | None = None,
+        generation: int = 0,
         token: str | None = None,
         certificates: str | None = None,
         deadline: float = 30.0,
@@ -95,7 +98,7 @@ class ServerGroup:
             raise DataError("pass the address of at least one server")
         self.worker = worker or uuid.uuid4().hex
         self.deadline, self._find = deadline, find
-        self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates)
+        self._identity = identity = Identity(self.worker, uuid.uuid4().hex, token, certificates, generation)
         self._readers = [Connection(address, identity, False) for address in addresses]
         self._updaters = [Connection(address, identity, True) for address in addresses]
         self._reading, self._updating = threading.Lock(), threading.Lock()

@@ -62,6 +62,7 @@ class ShardService(LaneService):
         # Requests may come as soon as the base class is made.
         self._shard, self._limit, self._on_stop = shard, RequestLimit(limit), on_stop
         self._clients: dict[str, str] = {}  # the connection that may update, of each worker
+        self._generations: dict[str, int] = {}  # the last one of each worker
         self._turns: dict[str, threading.Lock] = {}  # of each worker: one update or one new connection at a time
         self._publisher = ShardPublisher(shard)
         actions = ("hello", "status", "checkpoint", "publish", "stop")
@@ -90,6 +91,12 @@ class ShardService(LaneService):
         if self._clients[worker] != client:
             raise DataError(f"another client is named worker {worker!r}: names must differ")
 
+    def _check_generation(self, worker: str, generation: int) -> None:
+        """Refuse a process that was given up, and has come back while another one does its work."""
+        if generation < self._generations.get(worker, 0):
+            raise DataError(f"another process has taken the place of worker {worker!r}")
+        self._generations[worker] = generation
+
     def _begin(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}
 
@@ -110,6 +117,7 @@ class ShardService(LaneService):
             return {"protocol": wire.PROTOCOL}
         with self._turn(bool(request.get("updates")), worker):
             if request.get("updates"):
+                self._check_generation(worker, int(request.get("generation", 0)))
                 self._clients[worker] = request["client"]
             last, clock, offset = self._shard.standing(worker)
         spec = self._shard.spec.to_json()

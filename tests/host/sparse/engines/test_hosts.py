@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.host_serving import SHARDS
 from tests.helpers.host_training import PORTS, SERVERS, WORKERS, spec_of
 from tests.helpers.hosts import Hosts, certificates, missing
 from tests.helpers.ray_trainings import Shares, serving, windows, write_rows
+from tests.helpers.sparse_registry import ChangingModel, batch_of, saved
 from tests.helpers.sparse_workers import train_alone
 
 pytest.importorskip("ray")
 pytest.importorskip("pyarrow.flight")
 
+from bitlane.sparse.engines.access import write_token
 from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.registry.folders import publish_folder
+from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane_studies.sparse.distributed import same_bits
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -79,6 +86,11 @@ def busy_host(run: Path, hosts: Hosts) -> int:
     return max(hosts.addresses.index(address) for address in addresses)
 
 
+def processes_of(run: Path) -> list[int]:
+    """The processes of servers and workers."""
+    return [each["pid"] for kind in ("servers", "workers") for each in serving(run)[kind]]
+
+
 @pytest.mark.timeout(1500)
 def test_cuts_change_no_bit_and_no_secret_crosses_the_network(hosts: Hosts, seed: int) -> None:
     """Cuts of 4, 15 and 40 seconds of a host with a server, in one training each."""
@@ -87,16 +99,17 @@ def test_cuts_change_no_bit_and_no_secret_crosses_the_network(hosts: Hosts, seed
     with hosts.heard() as packets:
         for seconds in CUTS:
             program, run = cluster.begin(f"cut-{seconds:g}")
-            wait_for(program, lambda run=run: windows(run) >= 2 and len(serving(run).get("servers", ())) == SERVERS)
+            wait_for(program, lambda run=run: windows(run) >= 2 and serving(run) and None not in processes_of(run))
             ports = {int(each["address"].rpartition(":")[2]) for each in serving(run)["servers"]}
             assert ports <= set(range(PORTS[0], PORTS[1] + 1))
             secrets += [(run / "servers" / "token").read_text().strip()]
-            before = windows(run)
+            before, processes = windows(run), processes_of(run)
             hosts.cut_for(busy_host(run, hosts), seconds)
             mended, after = time.monotonic(), windows(run)
             assert after <= before + 2, "the link was not cut"
             wait_for(program, lambda run=run, after=after: windows(run) > after)
             print(f"cut of {seconds:g} s: rows moved {time.monotonic() - mended:.1f} s after the link's return")
+            assert processes_of(run) == processes, "Ray has started a process again"
             end(program)
             assert same_bits(SparseModel.load(run / "model"), expected)
     heard = packets()
@@ -121,3 +134,32 @@ def test_a_training_goes_on_without_a_host_that_never_returns(hosts: Hosts, seed
     end(program)
     assert not any(address.startswith(f"{hosts.addresses[gone]}:") for address in addresses)
     assert SparseModel.load(run / "model").rows_seen == ROWS * EPOCHS
+
+
+@pytest.mark.timeout(900)
+def test_a_cut_host_costs_no_answer_of_sharded_serving(hosts: Hosts, seed: int) -> None:
+    cluster, uri = Cluster(hosts, seed), hosts.folder / "models"
+    changing = ChangingModel(seed, spec=ModelSpec("lr"))
+    changing.model.learn(batch_of(changing.rng, changing.keys, 100))
+    publish_folder(ModelRegistry(uri), saved(hosts.folder / "m", changing.model), shards=SHARDS)
+    write_token(hosts.folder / "token")
+    stop = hosts.folder / "stop"
+    arguments = [uri, cluster.address, hosts.folder / "token", stop, *cluster.tls.values()]
+    program = hosts.python(0, "-m", "tests.helpers.host_serving", *arguments)
+    wait_for(program, lambda: "[[" in output(program))
+    replicas = json.loads(next(line for line in output(program).splitlines() if line.startswith("[[")))
+    places: dict[int, set[int]] = {}
+    for shard, address in replicas:
+        places.setdefault(shard, set()).add(hosts.addresses.index(address.rpartition(":")[0]))
+    spare = [host for host in (1, 2) if all(each != {host} for each in places.values())]
+    used = [host for host in spare if any(host in each for each in places.values())]
+    assert used, f"Ray has put all replicas of each shard on one host: {places}"
+    time.sleep(3)
+    hosts.cut_for(used[0], 12.0)
+    time.sleep(8)
+    stop.touch()
+    assert program.wait(120) == 0, output(program)
+    counts = json.loads(output(program).splitlines()[-1])
+    print(f"serving through a cut of 12 s: {counts}")
+    assert counts["answers"] > 100 and counts["wrong"] == 0
+    assert counts["partial"] <= 0.01 * counts["answers"]
