@@ -92,6 +92,8 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     _check_format(source, arguments.format)
     settings["files"] = [] if arguments.follow else [identify(file).as_json() for file in source.files]
     name = source.files[0].name
+    if source.options.namespaces is not None:
+        settings["namespaces"] = [*source.options.namespaces]
     if schema is not None:
         settings["schema"] = schema.as_json()
     elif given := [option for option in COLUMNS if getattr(arguments, option)]:
@@ -243,6 +245,7 @@ def read_options(settings: Settings) -> ReadOptions:
         column_names=tuple(settings["names"]) if settings.get("names") else None,
         encoding=settings.get("encoding"),
         comment=settings.get("comment"),
+        namespaces=tuple(settings["namespaces"]) if settings.get("namespaces") else None,
         batch_rows=PIECE_ROWS,
     )
 
@@ -272,6 +275,8 @@ def count_fields(settings: Settings) -> int:
     from bitlane.sparse.batches.schema import Schema
 
     source = open_files(settings, settings["paths"])
+    if source.options.namespaces is not None:
+        return len(source.options.namespaces) + 1
     if isinstance(source.schema, Schema):
         return len(source.schema.field_names)
     partly = not all(file.format == "npz" for file in source.files)

@@ -71,8 +71,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "data",
         nargs="*",
         metavar="DATA",
-        help="libsvm, libffm, csv, tsv, parquet, arrow or npz files, folders, globs, URIs such as s3://, or a data "
-        "set's name",
+        help="libsvm, libffm, vw, csv, tsv, json, parquet, arrow or npz files, folders, globs, URIs such as s3://, or "
+        "a data set's name",
     )
     group = parser.add_argument_group("run")
     add = group.add_argument

@@ -12,6 +12,7 @@ FORMATS = {
     ".svmlight": "libsvm",
     ".ffm": "libffm",
     ".libffm": "libffm",
+    ".vw": "vw",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "json",
@@ -23,7 +24,7 @@ FORMATS = {
     ".npz": "npz",
 }
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
-TEXT = ("libsvm", "libffm", "csv", "tsv", "json")
+TEXT = ("libsvm", "libffm", "vw", "csv", "tsv", "json")
 NAMES = tuple(dict.fromkeys(FORMATS.values()))
 
 

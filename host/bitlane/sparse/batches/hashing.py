@@ -21,6 +21,7 @@ from bitlane.sparse.batches.scanning import inlined, kernel
 
 Bytes = NDArray[np.uint8]
 Keys = NDArray[np.uint64]
+Spans = tuple[NDArray[np.int64], NDArray[np.int64]]  # where texts begin and end
 
 _u64 = np.uint64
 _P1, _P2, _P3 = _u64(11400714785074694791), _u64(14029467366897019727), _u64(1609587929392839161)
@@ -69,6 +70,24 @@ def text_keys(column: str, text: NDArray[np.uint8], offsets: NDArray[np.int64]) 
     read_only = text.view()  # one type for numba
     read_only.flags.writeable = False
     _hash_texts(_prefix(column), read_only, offsets, keys)
+    return keys
+
+
+def span_keys(text: NDArray[np.uint8], heads: Spans, tails: Spans) -> NDArray[np.uint64]:
+    """Return the keys of cells whose columns and values are spans of a text.
+
+    Parameters
+    ----------
+    text : uint8 [bytes]
+    heads, tails : (int64 [cells], int64 [cells])
+        Where the columns and the values begin and end. The key of a cell without a column is xxh64 of its value.
+
+    Returns
+    -------
+    uint64 [cells]
+    """
+    keys = np.empty(len(tails[0]), np.uint64)
+    _hash_spans(text, heads, tails, keys)
     return keys
 
 
@@ -178,6 +197,26 @@ def _hash_texts(prefix: Bytes, text: Bytes, offsets: NDArray[np.int64], keys: Ke
         for byte in range(size):
             message[head + byte] = text[start + byte]
         keys[cell] = _xxh64(message, head + size)
+
+
+@kernel
+def _hash_spans(text: Bytes, heads: Spans, tails: Spans, keys: Keys) -> None:
+    longest = 0
+    for cell in range(len(keys)):
+        longest = max(longest, heads[1][cell] - heads[0][cell] + tails[1][cell] - tails[0][cell])
+    message = np.empty(longest + 1, np.uint8)
+    for cell in range(len(keys)):
+        size = 0
+        for byte in range(heads[0][cell], heads[1][cell]):
+            message[size] = text[byte]
+            size += 1
+        if size > 0:
+            message[size] = 61  # =
+            size += 1
+        for byte in range(tails[0][cell], tails[1][cell]):
+            message[size] = text[byte]
+            size += 1
+        keys[cell] = _xxh64(message, size)
 
 
 @kernel

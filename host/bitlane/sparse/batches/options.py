@@ -60,6 +60,9 @@ class ReadOptions:
         Of numbers in text; instead of a schema, which has its own.
     ignore : tuple of str
         Columns that a schema which is chosen by the file leaves out.
+    namespaces : tuple of str, optional
+        Of Vowpal Wabbit's text: each is the field of its position, and all others share the next one. By default those
+        of the first block of the first file.
     split : {"train", "test"}, default="train"
         Of npz files with dense arrays.
     share : tuple of int, default=(0, 1)
@@ -92,6 +95,7 @@ class ReadOptions:
     comment: str | None = None
     decimal: str = POINT
     ignore: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] | None = None
     split: str = "train"
     share: tuple[int, int] = (0, 1)
     left_out: float | None = None

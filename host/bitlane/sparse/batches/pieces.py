@@ -27,8 +27,10 @@ from bitlane.sparse.batches.lists import batch_of_lists
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.schema import ListSchema, Schema, wanted_columns
 from bitlane.sparse.batches.text import count_rows, parse_lines
+from bitlane.sparse.batches.vw import count_vw_rows, namespaces_of, parse_vw
 
 TABLES = ("csv", "tsv", "json", "parquet", "arrow")
+LINES = ("libsvm", "libffm", "vw")  # formats without columns
 COUNTED = ("parquet", "arrow", "npz")  # formats whose metadata may have the number of rows
 _TABLE_ROWS = 1 << 15  # rows of a piece of a table
 _SHARED_ROWS = 1 << 12  # the same, if several workers share the pieces
@@ -114,7 +116,7 @@ def pieces_of(
     with reading(file.name):
         if skip.rows and (rows := known_rows(file, options.split)) is not None and skip.passes(rows):
             return
-        if file.format in ("libsvm", "libffm"):
+        if file.format in LINES:
             yield from _text_pieces(file, options, skip)
         elif file.format == "npz":
             yield from _array_pieces(file, options, skip, {} if cache is None else cache)
@@ -168,7 +170,8 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
     line = 1
     for block in _blocks(file, options.block_bytes):
         lines = block.count(b"\n")
-        rows = count_rows(block) if skip.rows or options.left_out is not None else 0
+        count = count_vw_rows if file.format == "vw" else count_rows
+        rows = count(block) if skip.rows or options.left_out is not None else 0
         if not (skip.rows and skip.passes(rows)):
             yield Piece(_text_decoder(block, file, options, line), skip.rest(), rows)
         line += lines
@@ -176,14 +179,17 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
 
 def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int) -> Callable[[], Batch]:
     location = RowLocation(file.name, line, "line")
-    return lambda: parse_lines(
-        block,
-        file.format,
-        task=options.task,
-        positive=options.positive,
-        max_fields=options.max_fields,
-        location=location,
-    )
+    labels: dict[str, Any] = {"task": options.task, "positive": options.positive}
+    if file.format == "vw":
+        spaces = options.namespaces or ()
+        return lambda: parse_vw(block, spaces, labelled=options.labelled, location=location, **labels)
+    return lambda: parse_lines(block, file.format, max_fields=options.max_fields, location=location, **labels)
+
+
+def first_namespaces(file: DataFile, options: ReadOptions) -> tuple[str, ...]:
+    """Return the namespaces in the first block of a file of Vowpal Wabbit's text."""
+    with reading(file.name), closing(_blocks(file, options.block_bytes)) as blocks:
+        return namespaces_of(next(blocks, b""), RowLocation(file.name, 1, "line"))
 
 
 def _blocks(file: DataFile, size: int) -> Generator[bytes, None, None]:

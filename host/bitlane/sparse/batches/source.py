@@ -130,6 +130,7 @@ class FileSource:
         self._set_encoding()
         self.types: dict[str, str] = {}
         self.schema = self._find_schema()
+        self._find_namespaces()
         self.wait_seconds = 0.0
         self.rows = 0
         self._epoch_rows: int | None = None
@@ -187,6 +188,13 @@ class FileSource:
             ignore=ignore,
             decimal=options.decimal,
         )
+
+    def _find_namespaces(self) -> None:
+        from bitlane.sparse.batches.pieces import first_namespaces
+
+        first = next((file for file in self.files if file.format == "vw"), None)
+        if first is not None and self.options.namespaces is None:
+            self.options = replace(self.options, namespaces=first_namespaces(first, self.options))
 
     @property
     def has_tables(self) -> bool:

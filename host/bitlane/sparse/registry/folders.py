@@ -29,7 +29,7 @@ from bitlane.sparse.training.run_folder import LEARNED, find_model, read_setting
 
 _HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
 # And how files of held-out rows are read, where it is not as usual.
-_READING = ("format", "positive", "sep", "header", "names", "encoding", "comment")
+_READING = ("format", "positive", "sep", "header", "names", "encoding", "comment", "namespaces")
 _LEARNED = ("files", "test_fraction", "follow", "paths", LEARNED)  # and which rows it has learned
 
 Keys = NDArray[np.uint64]

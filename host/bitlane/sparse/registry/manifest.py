@@ -53,9 +53,14 @@ class Description:
 
     @property
     def hashing(self) -> Mapping[str, Any]:
-        """What of `data` decides the keys and fields of a row: the columns of its features, but not label and time."""
+        """What of `data` decides the keys and fields of a row: the columns of its features, but not label and time.
+
+        Namespaces of Vowpal Wabbit's text are fields, which some models have no use for.
+        """
         schema = self.data.get("schema") or {}
-        return {name: value for name, value in schema.items() if name not in _NO_FEATURES}
+        spaces = self.data.get("namespaces") if self.spec.kind not in ("lr", "fm") else None
+        found = {name: value for name, value in schema.items() if name not in _NO_FEATURES}
+        return found | ({} if spaces is None else {"namespaces": spaces})
 
 
 @dataclass(frozen=True)
