@@ -182,7 +182,8 @@ def _text_decoder(block: bytes, file: DataFile, options: ReadOptions, line: int)
     labels: dict[str, Any] = {"task": options.task, "positive": options.positive}
     if file.format == "vw":
         spaces = options.namespaces or ()
-        return lambda: parse_vw(block, spaces, labelled=options.labelled, location=location, **labels)
+        told = options.max_fields is not None
+        return lambda: parse_vw(block, spaces, labelled=options.labelled, uses_fields=told, location=location, **labels)
     return lambda: parse_lines(block, file.format, max_fields=options.max_fields, location=location, **labels)
 
 

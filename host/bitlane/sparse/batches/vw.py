@@ -17,6 +17,7 @@ from bitlane.sparse.batches.labels import labels_of_text
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.vw_scanning import NO_BAR, NO_NAME, NONE, TOO_MANY, WORDS, scan_lines
 from bitlane.support import csv_text
+from bitlane.support.user_warnings import warn_user
 
 _ROW = re.compile(rb"^[ \t\r]*[^ \t\r\n]", re.MULTILINE)
 _NEWLINE = 10
@@ -58,6 +59,11 @@ class _Lines:
         """Return where the name of a feature begins and ends."""
         return int(self.names[0][feature]), int(self.names[1][feature])
 
+    def namespaces(self) -> set[str]:
+        """Return the names of the namespaces."""
+        spans = zip(*(each.tolist() for each in self.spaces), strict=True)
+        return {self.text[start:stop].tobytes().decode() for start, stop in spans}
+
     def shown(self, start: int, stop: int) -> str:
         """Return a part as text, shortened."""
         return repr(self.text[start:stop].tobytes().decode("utf-8", "replace")[:40])
@@ -84,6 +90,7 @@ def parse_vw(
     task: str = "classification",
     positive: str | None = None,
     labelled: bool = True,
+    uses_fields: bool = False,
     location: RowLocation,
 ) -> Batch:
     """Return the rows of complete lines.
@@ -103,6 +110,8 @@ def parse_vw(
         As of `text.parse_lines`.
     labelled : bool, default=True
         False: labels may be absent, and are nan then.
+    uses_fields : bool, default=False
+        Warn of namespaces that share a field.
     location : RowLocation
         Where the block comes from, in lines.
 
@@ -134,14 +143,18 @@ def parse_vw(
         raise lines.error(lines.row_of(wrong), f"feature {lines.shown(*lines.name(wrong))} has a value beyond float32")
     heads = (lines.spaces[0][lines.space_of], lines.spaces[1][lines.space_of])
     keys = span_keys(lines.text, heads, lines.names)
-    return Batch(keys, _fields(lines, namespaces), singles, lines.offsets, labels)
+    fields, others = _fields(lines, namespaces)
+    if uses_fields and others:
+        warn_user(
+            f"{location.file}: namespace {others[0]!r} is not in the first block of the training: it shares the field "
+            f"{len(namespaces)} with all such"
+        )
+    return Batch(keys, fields, singles, lines.offsets, labels)
 
 
 def namespaces_of(block: bytes, location: RowLocation) -> tuple[str, ...]:
     """Return the names of the namespaces of lines, in alphabetical order; "" is the one without a name."""
-    lines = _Lines(block, location)
-    spans = zip(*(each.tolist() for each in lines.spaces), strict=True)
-    return tuple(sorted({lines.text[start:stop].tobytes().decode() for start, stop in spans}))
+    return tuple(sorted(_Lines(block, location).namespaces()))
 
 
 def count_vw_rows(block: bytes) -> int:
@@ -185,14 +198,15 @@ def _labels(lines: _Lines, task: str, positive: str | None, labelled: bool) -> N
     return classes
 
 
-def _fields(lines: _Lines, namespaces: Sequence[str]) -> NDArray[np.uint16]:
-    """Return the field of each feature: the position of its namespace, or the one behind all."""
+def _fields(lines: _Lines, namespaces: Sequence[str]) -> tuple[NDArray[np.uint16], list[str]]:
+    """Return the field of each feature, the position of its namespace or the one behind all, and which have that."""
     empty = np.zeros(len(lines.scales), np.int64)
     keys, codes = np.unique(span_keys(lines.text, (empty, empty), lines.spaces), return_inverse=True)
     known = {column_key(name): field for field, name in enumerate(namespaces)}
     fields = np.array([known.get(key, len(namespaces)) for key in keys.tolist()], np.uint16)
     found: NDArray[np.uint16] = fields[codes.reshape(-1)][lines.space_of]
-    return found
+    others = sorted(lines.namespaces() - {*namespaces}) if len(namespaces) in fields else []
+    return found, others
 
 
 def _message(code: int) -> str:

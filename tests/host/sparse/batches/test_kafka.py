@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from itertools import islice
 from types import SimpleNamespace
@@ -97,6 +98,28 @@ def test_lists_in_json() -> None:
     ]
     found, _ = read([Message(clicks(*rows))], ReadOptions(schema=schema))
     assert rows_of(found[0]) == [(1.0, [(0, 2**64 - 1, 1.0), (1, 3, 0.5)]), (0.0, [])]
+
+
+def test_transforms_and_decimal_commas() -> None:
+    schema = Schema(
+        "click",
+        ("b",),
+        ("n",),
+        decimal=",",
+        transforms=(("n", "log1p", ()), ("b", "buckets", (0.75, 2.0)), ("at", "hour", ("UTC",))),
+    )
+    rows = [{"click": 1, "n": number, "b": bucket, "at": "2020-01-01T05:00Z"} for number, bucket in PAIRS]
+    found, _ = read([Message(clicks(*rows))], ReadOptions(schema=schema))
+    wanted = [(0, f"b={bucket}") for bucket in (1, 1, 2, "", 0)]
+    keys = [features[0][:2] for _, features in rows_of(found[0])]
+    assert keys == [(field, xxhash.xxh64_intdigest(text.encode())) for field, text in wanted]
+    values = [features[1][2] for _, features in rows_of(found[0])]
+    assert values == pytest.approx([math.log1p(x) for x in (1.5, 1.5, 1.0, 2.0, 0.0)])
+    hour = xxhash.xxh64_intdigest(b"hour(at)=5")
+    assert all(features[2][:2] == (2, hour) for _, features in rows_of(found[0]))
+
+
+PAIRS = [(1.5, "1,5"), ("1,5", 1.5), (True, 2), (2, None), (0.0, "0,5")]
 
 
 def arrow(columns: dict[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,13 @@ def test_an_error_names_the_line(line: str, settings: dict[str, Any], message: s
 def test_text_that_is_no_utf8() -> None:
     with pytest.raises(DataError, match=r"^a.vw is not UTF-8 text \(byte 4\): say what it is, such as --encoding"):
         parse_vw(b"1 |a\xe4 b\n", (), location=LOCATION)
+
+
+def test_namespaces_that_share_a_field_are_told() -> None:
+    text = b"1 |a x |c y |b z\n"
+    with pytest.warns(UserWarning, match=r"^a.vw: namespace 'b' is not in the first block of the training: it"):
+        assert parse_vw(text, ("a",), uses_fields=True, location=LOCATION).fields.tolist() == [0, 1, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_vw(text, ("a",), location=LOCATION)
+        parse_vw(text, ("a", "b", "c"), uses_fields=True, location=LOCATION)
