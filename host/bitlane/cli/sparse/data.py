@@ -122,8 +122,6 @@ def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -
     DataError
         The files are not those that the settings were made for, or cannot be used.
     """
-    from bitlane.sparse.training.held_out import RowSplit
-
     if _digest(settings) != settings["digest"]:
         raise DataError(
             f"the files of {', '.join(settings['paths'])} differ from those at the start of the training: "
@@ -136,12 +134,11 @@ def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -
         )
     fraction = settings["test_fraction"]
     order = {name: settings[name] for name in ("shuffle_rows", "seed")}
-    source = open_files(settings, settings["paths"], **({} if fraction else order))
+    name, source = data_name(settings["paths"]), open_files(settings, settings["paths"], **order)
     rows = source.epoch_rows
-    name = data_name(settings["paths"])
     if fraction is not None:
-        held_out: Source = RowSplit(source, fraction, is_test=True, options=source.options)
-        train = RowSplit(source, fraction, is_test=False, options=replace(source.options, **order))
+        train = open_files(settings, settings["paths"], **order, test_fraction=fraction)
+        held_out = open_files(settings, settings["paths"], test_fraction=fraction, is_test=True)
         return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_split(settings)
     return TrainingData(source, test, settings, name, rows)
@@ -171,7 +168,7 @@ def open_share(
 
     shared = {"block_bytes": SHARED_BYTES, "threads": 1} if workers > 1 else {}
     order = {name: settings[name] for name in ("shuffle_rows", "seed")}
-    return open_source(settings["paths"], options, **order, **shared, left_out=settings["test_fraction"])
+    return open_source(settings["paths"], options, **order, **shared, test_fraction=settings["test_fraction"])
 
 
 def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> Source:
@@ -186,12 +183,8 @@ def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | 
     labelled : bool
         False: tables may lack the label.
     """
-    from bitlane.sparse.training.held_out import RowSplit
-
-    source = open_files(settings, paths, labelled=labelled)
-    if fraction is not None:
-        return RowSplit(source, fraction, is_test=True, options=source.options)
-    return test_split({**settings, "paths": paths}) or source
+    test = None if fraction is not None else test_split({**settings, "paths": paths})
+    return test or open_files(settings, paths, labelled=labelled, test_fraction=fraction, is_test=fraction is not None)
 
 
 def identify_rows(

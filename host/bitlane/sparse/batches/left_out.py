@@ -1,4 +1,4 @@
-"""Rows that a training leaves out, by their numbers, so that they can measure it."""
+"""Test rows, chosen by a hash of their numbers: a training leaves them out, so that they can measure it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
     return held_out
 
 
-def without_held_out(pieces: Iterator[Piece], fraction: float) -> Iterator[Piece]:
-    """Yield the pieces of all rows, in their order, without the rows that are held out.
+def part_of(pieces: Iterator[Piece], fraction: float, *, is_test: bool) -> Iterator[Piece]:
+    """Yield the pieces of all rows, in their order, with the rows that are held out, or all others.
 
     Parameters
     ----------
@@ -44,10 +44,12 @@ def without_held_out(pieces: Iterator[Piece], fraction: float) -> Iterator[Piece
         From the first row on, each with the number of its rows.
     fraction : float
         As of `is_held_out`.
+    is_test : bool
+        Whether to take the rows that are held out.
     """
     first = 0
     for piece in pieces:
-        kept = np.flatnonzero(~is_held_out(np.arange(first, first + piece.rows), fraction))
+        kept = np.flatnonzero(is_held_out(np.arange(first, first + piece.rows), fraction) == is_test)
         first += piece.rows
         if len(kept):
             yield replace(piece, decode=_taking(piece.decode, kept), rows=len(kept))

@@ -68,8 +68,10 @@ class ReadOptions:
     share : tuple of int, default=(0, 1)
         (i, n): share i of n shares of the rows. Pieces are dealt out in turn: some thousand rows of a table, or some
         hundred thousand bytes of text; of a stream complete segments, by their names. No row is in two shares.
-    left_out : float, optional
-        Share of the rows of files that are left out by their numbers, see `left_out.is_held_out`.
+    test_fraction : float, optional
+        So many of the rows of files are test rows, by their numbers: see `left_out.is_held_out`. They are left out.
+    is_test : bool, default=False
+        With `test_fraction`: read the test rows, and leave out all others.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
     """
@@ -98,7 +100,8 @@ class ReadOptions:
     namespaces: tuple[str, ...] | None = None
     split: str = "train"
     share: tuple[int, int] = (0, 1)
-    left_out: float | None = None
+    test_fraction: float | None = None
+    is_test: bool = False
     filesystem: Any = None
 
     def __post_init__(self) -> None:
@@ -113,8 +116,8 @@ class ReadOptions:
             raise DataError(f"max_fields={self.max_fields} must be from 1 to {LARGEST_FIELD + 1}")
         if not 0 <= self.share[0] < self.share[1]:
             raise DataError(f"share={self.share} must be an index, from 0, and the number of shares above it")
-        if self.left_out is not None and not 0.0 < self.left_out < 1.0:
-            raise DataError(f"left_out={self.left_out:g} is not between 0 and 1, for example 0.1")
+        if self.test_fraction is not None and not 0.0 < self.test_fraction < 1.0:
+            raise DataError(f"a test fraction of {self.test_fraction:g} is not between 0 and 1, for example 0.1")
         if self.format is not None and self.format not in NAMES:
             raise DataError(f"format={self.format!r} is unknown; choose {', '.join(NAMES)}")
         if self.encoding is not None:

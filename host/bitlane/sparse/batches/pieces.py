@@ -171,7 +171,7 @@ def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[P
     for block in _blocks(file, options.block_bytes):
         lines = block.count(b"\n")
         count = count_vw_rows if file.format == "vw" else count_rows
-        rows = count(block) if skip.rows or options.left_out is not None else 0
+        rows = count(block) if skip.rows or options.test_fraction is not None else 0
         if not (skip.rows and skip.passes(rows)):
             yield Piece(_text_decoder(block, file, options, line), skip.rest(), rows)
         line += lines

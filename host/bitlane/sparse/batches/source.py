@@ -13,7 +13,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.arranging import arranged, file_order, split_start
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.labels import warn_if_absent
-from bitlane.sparse.batches.left_out import without_held_out
+from bitlane.sparse.batches.left_out import part_of
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
@@ -250,7 +250,7 @@ class FileSource:
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows
 
-        if self.options.left_out is not None or any(file.format not in COUNTED for file in self.files):
+        if self.options.test_fraction is not None or any(file.format not in COUNTED for file in self.files):
             return None
         with ThreadPoolExecutor(_OPENERS) as pool:
             counts = list(pool.map(lambda file: known_rows(file, self.options.split), self.files))
@@ -293,15 +293,15 @@ class FileSource:
     def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
         from bitlane.sparse.batches.pieces import Skip, pieces_of
 
-        share, left_out = self.options.share, self.options.left_out
-        is_whole = share[1] == 1 and left_out is None
+        share, fraction = self.options.share, self.options.test_fraction
+        is_whole = share[1] == 1 and fraction is None
         skip = Skip(start if is_whole else 0)
         files = [self.files[index] for index in file_order(len(self.files), self.options, epoch)]
         pieces: Iterator[Piece] = (
             piece for file in files for piece in pieces_of(file, self.schema, self.options, skip, self._batches)
         )
-        if left_out is not None:
-            pieces = without_held_out(pieces, left_out)
+        if fraction is not None:
+            pieces = part_of(pieces, fraction, is_test=self.options.is_test)
         yield from pieces if is_whole else _shared(pieces, share, start)
 
 

@@ -14,7 +14,6 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.source import open_source
 from bitlane.sparse.batches.stream import FolderStream
-from bitlane.sparse.training.held_out import RowSplit
 
 ROWS = 30_000
 
@@ -41,8 +40,8 @@ def write_npz(folder: Path) -> str:
     return str(path)
 
 
-def first_keys(path: str, share: tuple[int, int], start: int = 0, left_out: float | None = None) -> np.ndarray:
-    options = ReadOptions(share=share, block_bytes=1 << 14, batch_rows=1000, left_out=left_out)
+def first_keys(path: str, share: tuple[int, int], start: int = 0, test_fraction: float | None = None) -> np.ndarray:
+    options = ReadOptions(share=share, block_bytes=1 << 14, batch_rows=1000, test_fraction=test_fraction)
     batch = Batch.concatenate(list(open_source(path, options).batches(0, start)))
     return batch.keys[batch.offsets[:-1]]
 
@@ -52,9 +51,9 @@ def test_rows_that_are_left_out_are_those_of_the_split(write, seed: int, tmp_pat
     """Shares of the rows but for those that a split of one reader holds out, and each goes on anywhere."""
     path, draw = write(tmp_path), np.random.default_rng(seed)
     fraction = float(draw.choice([0.01, 0.1, 0.5, 0.9]))
-    held_out = Batch.concatenate(list(RowSplit(open_source(path), fraction, is_test=True).batches(0)))
+    held_out = Batch.concatenate(list(open_source(path, test_fraction=fraction, is_test=True).batches(0)))
     count = int(draw.integers(1, 4))
-    shares = [first_keys(path, (part, count), left_out=fraction) for part in range(count)]
+    shares = [first_keys(path, (part, count), test_fraction=fraction) for part in range(count)]
     found = np.concatenate([*shares, held_out.keys[held_out.offsets[:-1]]])
     assert np.array_equal(np.sort(found), np.arange(ROWS))
     for part, share in enumerate(shares):

@@ -16,7 +16,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.schema import Schema
 from bitlane.sparse.batches.source import open_source
-from bitlane.sparse.parameters.row_sample import RowSample
+from bitlane.sparse.parameters.row_sample import FIRST, RowSample
 from bitlane.sparse.registry.learned import NewRowsCheck
 
 Draw = Callable[[int], np.ndarray]
@@ -95,10 +95,10 @@ def test_copies_are_refused(seed: int) -> None:
     for number in range(60):
         rows = int(np.exp(rng.uniform(np.log(500), np.log(300_000))))
         learned = rng.integers(0, 2**50, rows)
-        if rng.random() < 0.3:
-            learned = np.concatenate([learned, learned[: int(rows * rng.random())]])
+        if rng.random() < 0.3 and rows < FIRST // 3:
+            learned = np.tile(learned, rng.integers(2, 4))
         sample = sample_of(learned)
-        copied = rng.choice(learned, int(rows * rng.choice([0.1, 0.2, 0.5])), replace=bool(rng.random() < 0.3))
+        copied = rng.choice(learned[:rows], int(rows * rng.choice([0.1, 0.2, 0.5])), replace=bool(rng.random() < 0.3))
         share = float(rng.choice([1.0, 0.7, 0.5]))
         held_out = np.concatenate([copied, rng.integers(2**51, 2**52, int(len(copied) * (1 / share - 1)))])
         if rng.random() < 0.3 and len(held_out) < rows // 2:
