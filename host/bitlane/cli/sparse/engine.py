@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -138,6 +139,8 @@ def train_on_ray(
         ports=getattr(arguments, "port_range", None),
         publish=publishing.of_engine(arguments, settings["data"]),
     )
+    where = "on this machine" if options.address is None else f"at {options.address}"
+    print(f"starting servers and {worker.workers} workers with Ray {where}", file=sys.stderr, flush=True)
     source = partial(data.open_share, settings["data"], spec.batch_rows, worker.workers)
     return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows).run()
 

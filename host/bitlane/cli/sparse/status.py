@@ -34,6 +34,7 @@ HEADER = (
     "in MiB",
     "out MiB",
 )
+_LAST = "rows and clocks are those of the last checkpoints"
 ADDRESSES = Companion(("token_file", "tls_ca"), "servers given by address, not by a run folder", lambda _: False)
 
 
@@ -54,9 +55,10 @@ def _run(arguments: argparse.Namespace) -> None:
         print(json.dumps(record, indent=1))
         return
     print(_table(status.servers))
-    if not status.running:
-        how = "not running" if status.running is False else f"cannot be reached: {status.problem}"
-        print(f"\n{how}; rows and clocks are those of the last checkpoints")
+    if status.running is None:
+        print(f"\ncannot be reached: {status.problem}; {_LAST}")
+    elif not status.running:
+        print(f"\n{_how_it_stands(Path(arguments.servers[0]))}; {_LAST}")
 
 
 COMMAND = Command(
@@ -83,6 +85,20 @@ def _status(arguments: argparse.Namespace) -> ServerStatus:
         if not each.rpartition(":")[2].isdecimal():
             raise DataError(f"{each} is neither a run folder nor HOST:PORT")
     return status_at(arguments.servers, **client)
+
+
+def _how_it_stands(folder: Path) -> str:
+    """Say why the servers of a run folder do not answer."""
+    from bitlane.sparse.training.log import is_held, read_log
+
+    if is_held(folder):
+        return "not running yet: servers and workers are being started, or started again"
+    ending = next((line for line in reversed(read_log(folder)) if line["kind"] in ("end", "resumed")), None)
+    if ending is None or ending["kind"] == "resumed":
+        return "not running: the training was killed; train --resume goes on from its last checkpoint"
+    if ending["reason"] == "finished":
+        return f"finished: {ending['rows_done']:,} rows learned"
+    return f"{ending['reason']} after {ending['rows_done']:,} rows; train --resume goes on"
 
 
 def _table(servers: Sequence[Mapping[str, Any]]) -> str:

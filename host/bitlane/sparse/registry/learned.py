@@ -134,6 +134,7 @@ class NewRowsCheck:
     def __init__(self, settings: Mapping[str, Any] | None, rows: HeldOutRows | None, what: str):
         self.told: list[str] = []
         self._what, self._allowed = what, rows is not None and rows.allowed
+        self._by_numbers = rows is not None and rows.fraction is not None  # of rows in one order of time
         self._learned = LearnedRows.of(settings)
         if rows is None:
             self.told.append("unknown: the caller did not say which rows these are")
@@ -177,10 +178,11 @@ class NewRowsCheck:
             close(source)
         self._tell_content(overlap_of(sample, np.concatenate(found), rows))
         if past and last is not None:
-            self._warn(
-                f"{_percent(past / rows)} of the held-out rows are not later than the last row that {self._what} has "
-                f"learned, of {time_text(last)}: a model that knows later rows is measured too well"
-            )
+            early = f"{_percent(past / rows)} of the held-out rows are not later than the last row that it has learned"
+            if self._by_numbers:
+                self.told.append(early)
+            else:
+                self._warn(f"{self._what}: {early}, of {time_text(last)}, so it may be measured too well")
 
     def _tell_content(self, overlap: RowOverlap) -> None:
         looked_up = f"{overlap.found:,} of {overlap.compared:,} in a sample"
@@ -190,7 +192,7 @@ class NewRowsCheck:
         elif overlap.share:
             self._warn(f"{self._what}: {share}")
         elif overlap.can_tell:
-            self.told.append("by a sample of its rows, no more are equal to them than by chance")
+            self.told.append("a sample of its rows agrees")
         else:
             self.told.append("a sample of its rows cannot tell more: too few can be compared, or too many are alike")
 

@@ -78,8 +78,9 @@ class Bookkeeper:
     def check_epochs(self, epochs: int) -> None:
         """Raise DataError if the training has done so many epochs already."""
         if self.progress.epoch >= epochs:
+            done = self.progress.epoch
             raise DataError(
-                f"epochs={epochs}: the training has already done {self.progress.epoch}; give the total, with those"
+                f"epochs={epochs}: the training has already done {done}; give the total, with those: {done + 1} or more"
             )
 
     # --- time

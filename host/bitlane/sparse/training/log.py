@@ -81,6 +81,18 @@ class RunLog:
             raise BitlaneError(f"{self.path} cannot be written: {error.strerror or error}") from error
 
 
+def is_held(folder: str | Path) -> bool:
+    """Return whether a training, of this machine or on a file system that shares its locks, holds the log."""
+    try:
+        with (Path(folder) / NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read_log(folder: str | Path) -> list[Line]:
     """Return the lines of the log in a run folder, the header first, whether the training runs, ended or was killed.
 

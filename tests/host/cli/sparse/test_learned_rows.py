@@ -70,7 +70,7 @@ def test_every_command_refuses_copies(rows: pd.DataFrame, run: Run, epochs: int)
         status, _, err = run(*command)
         assert (status, refused in err) == (2, True), (command, err)
     assert ModelRegistry(REGISTRY).numbers() == [1]
-    told = "by a sample of its rows, no more are equal to them than by chance"
+    told = "a sample of its rows agrees"
     status, out, err = run("evaluate", "run", NEW)
     assert status == 0 and told in out and "not later" not in err
     assert run("promote", REGISTRY, 1, "--held-out", NEW, *loose)[0] == 0
@@ -99,5 +99,7 @@ def test_times_of_rows_are_shown_and_earlier_ones_are_told(rows: pd.DataFrame, r
     early = rows.iloc[LEARNED - 100 :].assign(user=lambda table: table["user"] + 10**7)
     early.to_csv(here / "early.csv", index=False)
     status, out, err = run("evaluate", "run", "early.csv")
-    wanted = "16.7% of the held-out rows are not later than the last row that run has learned, of 2026-03-02 00:59:00"
+    wanted = (
+        "run: 16.7% of the held-out rows are not later than the last row that it has learned, of 2026-03-02 00:59:00"
+    )
     assert status == 0 and wanted in out and wanted in err

@@ -69,7 +69,7 @@ def test_status_ctrl_c_and_resumption(
     model = SparseModel.load(run / "model")
     assert model.rows_seen > 0 and f"{model.rows_seen:,} rows learned" in out
     assert main(["sparse", "status", str(run)]) == 0
-    assert "not running" in capsys.readouterr().out
+    assert f"interrupted after {model.rows_seen:,} rows; train --resume goes on;" in capsys.readouterr().out
     assert main(["sparse", "evaluate", str(run), str(here / "rows.ffm"), "--allow-learned"]) == 0
     capsys.readouterr()
     resumed_model(run, model.rows_seen, capsys)
@@ -88,6 +88,8 @@ def test_a_driver_that_is_killed_leaves_no_process_and_can_be_resumed(
         time.sleep(0.2)
     assert main(["sparse", "status", str(run), "--json"]) == 0
     assert not json.loads(capsys.readouterr().out)["running"]
+    assert main(["sparse", "status", str(run)]) == 0
+    assert "the training was killed; train --resume goes on" in capsys.readouterr().out
     logged = windows(run)
     resumed_model(run, 2 * ROWS, capsys)
     assert windows(run) > logged

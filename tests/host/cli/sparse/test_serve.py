@@ -88,7 +88,11 @@ def test_it_serves_until_a_signal(registry: ModelRegistry, number: signal.Signal
             "the quantile must be between 0 and 1; got 2.0",
         ),
         (["--shards", "2", "--label", "7"], "has no version 7"),
-        (["--shards", "1", "--placement", "ray", "--ray-address", "a:1"], "need TLS: add --tls-certificate"),
+        (["--shards", "1", "--placement", "ray", "--ray-address", "a:1"], "each node has: add --shards-token-file"),
+        (
+            ["--shards", "1", "--placement", "ray", "--ray-address", "a:1", "--shards-token-file", "t"],
+            "need TLS: add --tls-certificate",
+        ),
         (["--record", "r.arrows", "--record-share", "2"], "share of recorded requests must be above 0 and at most 1"),
     ],
 )
