@@ -69,6 +69,9 @@ class TinyModel:
     def scores(self, batch: Batch) -> np.ndarray:
         return self.weights[batch.keys.reshape(-1, 2) % 16].sum(axis=1).astype(np.float32)
 
+    def scores_and_known(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        return self.scores(batch), np.ones(batch.nnz, np.bool_)
+
     def learn(self, batch: Batch) -> np.ndarray:
         time.sleep(self.delay)
         scores = np.zeros(batch.rows, np.float32)

@@ -38,6 +38,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.out.suffix not in SUFFIXES:
         raise DataError(f"--out {arguments.out}: the name must end with {' or '.join(SUFFIXES)}")
     check_file(arguments.out)
+    from bitlane.sparse.models.losses import predictions
     from bitlane.sparse.training.loop import NOTICE
 
     model, settings = load_model(arguments)
@@ -49,8 +50,9 @@ def _run(arguments: argparse.Namespace) -> None:
         write = stack.enter_context(_Writer(unfinished, arguments.out))
         bar = stack.enter_context(row_progress("predicting", None))
         for batch in stack.enter_context(closing(source.batches(0))):
-            write(model.predict(batch))
-            known.add(batch, model.known(batch))
+            scores, has = model.scores_and_known(batch)
+            write(predictions(model.spec.loss, scores))
+            known.add(batch, has)
             rows += batch.rows
             if bar is not None:
                 bar.on_rows(batch.rows)

@@ -78,9 +78,13 @@ class EnrichedModel:
         """Return probabilities of label 1, float32 [rows]."""
         return self.model.predict(self.statistics.enrich(batch))
 
-    def known(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which features of a batch have keys that the model has, bool [nnz], without statistics."""
-        return self.model.known(batch)
+    def scores_and_known(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the scores, and which features of a batch have keys that the model has, bool [nnz]: no statistics."""
+        enriched = self.statistics.enrich(batch)
+        scores, known = self.model.scores_and_known(enriched)
+        counts = np.diff(batch.offsets)
+        at = np.repeat(enriched.offsets[:-1] - batch.offsets[:-1], counts) + np.arange(batch.nnz)
+        return scores, known[at]  # the statistics of a row are behind its features
 
     def learn(self, batch: Batch) -> Floats:
         """Learn a batch, and count it; return the scores before, float32 [rows].

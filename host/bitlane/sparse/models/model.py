@@ -99,24 +99,22 @@ class SparseModel:
 
         Unknown keys contribute nothing. Nothing changes.
         """
+        return self.scores_and_known(batch)[0]
+
+    def scores_and_known(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the scores of a batch as `scores`, and which features have keys that the model has, bool [nnz]."""
         table = self.parameters.table
         if self._shallow is not None:
             with table.updating():
-                return self._shallow.walk(table.rows, table.find(batch.keys), batch, self.matrices)
+                slots = table.find(batch.keys)
+                return self._shallow.walk(table.rows, slots, batch, self.matrices), slots >= 0
         keys, index = unique_keys(batch.keys)
-        scores: Floats = self._functions.scores(batch, self.parameters.pull(keys), index, self.pull_dense())
-        return scores
+        weights, known = self.parameters.find(keys)
+        return self._functions.scores(batch, weights, index, self.pull_dense()), known[index]
 
     def predict(self, batch: Batch) -> Floats:
         """Return probabilities of label 1 (log loss) or the scores (squared error), float32 [rows]."""
         return predictions(self.spec.loss, self.scores(batch))
-
-    def known(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which features of a batch have keys that the model has, bool [nnz]."""
-        table = self.parameters.table
-        with table.updating():
-            found: NDArray[np.bool_] = table.find(batch.keys) >= 0
-        return found
 
     def learn(self, batch: Batch) -> Floats:
         """Learn a batch: row after row, or by minibatches of ``spec.batch_rows`` rows.

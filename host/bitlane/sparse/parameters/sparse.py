@@ -67,14 +67,20 @@ class SparseParameters:
         weights : float32 [n, values]
             Zeros where a key is absent.
         """
+        if not create:
+            return self.find(keys)[0]
         weights = np.empty((len(keys), self.layout.values), np.float32)
-        if create:
-            with self.table.pinned(keys) as slots:
-                read_weights(self.table.rows, slots, self._plan, self._settings, weights)
-        else:
-            with self.table.updating():
-                read_weights(self.table.rows, self.table.find(keys), self._plan, self._settings, weights)
+        with self.table.pinned(keys) as slots:
+            read_weights(self.table.rows, slots, self._plan, self._settings, weights)
         return weights
+
+    def find(self, keys: Keys) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the weights of `keys`, uint64 [n], float32 [n, values], and which of them the table has, bool [n]."""
+        weights = np.empty((len(keys), self.layout.values), np.float32)
+        with self.table.updating():
+            slots = self.table.find(keys)
+            read_weights(self.table.rows, slots, self._plan, self._settings, weights)
+        return weights, slots >= 0
 
     def peek(self, keys: Keys) -> Floats:
         """Return the rows of `keys`, float32 [n, width]; absent keys have the rows with which they would be inserted.

@@ -61,10 +61,11 @@ def score_held_out(
     scores: list[list[Floats]] = [[] for _ in models]
     for batch in batches:
         labels.append(batch.labels)
-        for own, model in zip(scores, models, strict=True):
-            own.append(model.scores(batch))
+        found, has = zip(*(model.scores_and_known(batch) for model in models), strict=True)
+        for own, each in zip(scores, found, strict=True):
+            own.append(each)
         if known is not None:
-            known.add(batch, models[0].known(batch))
+            known.add(batch, has[0])
     if not sum(map(len, labels)):
         raise DataError("the held-out data has no rows")
     losses: list[Loss] = ["log_loss" if model.spec.loss == "log_loss" else "squared_error" for model in models]

@@ -62,12 +62,13 @@ class FrozenModel:
         DataError
             A field is above the model's last.
         """
-        self._functions.check(batch)
-        return self._scores(batch, *self.table.lookup(batch.keys))
+        return self.scores_and_known(batch)[0]
 
-    def known(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which features of a batch have keys that the model has, bool [nnz]."""
-        return self.table.lookup(batch.keys)[1]
+    def scores_and_known(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the scores, and which features of a batch have keys that the model has, bool [nnz]."""
+        self._functions.check(batch)
+        weights, known = self.table.lookup(batch.keys)
+        return self._scores(batch, weights, known), known
 
     def predict(self, batch: Batch) -> Floats:
         """Return probabilities of label 1 (log loss) or the scores (squared error), float32 [rows]."""
@@ -81,13 +82,12 @@ class FrozenModel:
         predictions : float32 [rows]
             As of `predict`.
         known : bool [nnz]
-            As of `known`.
+            As of `scores_and_known`.
         missing : tuple of int
             Shards whose weights did not come in time and count as unknown. A model in one process misses none.
         """
-        self._functions.check(batch)
-        weights, known = self.table.lookup(batch.keys)
-        return predictions(self.spec.loss, self._scores(batch, weights, known)), known, ()
+        scores, known = self.scores_and_known(batch)
+        return predictions(self.spec.loss, scores), known, ()
 
     def _scores(self, batch: Batch, weights: Floats, known: NDArray[np.bool_]) -> Floats:
         """Return the scores of a batch from the weights of its keys, float32 [nnz, values]."""

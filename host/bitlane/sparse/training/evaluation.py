@@ -42,9 +42,10 @@ def evaluate(
     scores = Scores(model.spec.loss)
     with NOTICE.watch(), closing(rows) as batches:
         for batch in batches:
-            scores.add(model.scores(batch), batch.labels)
+            found, has = model.scores_and_known(batch)
+            scores.add(found, batch.labels)
             if known is not None:
-                known.add(batch, model.known(batch))
+                known.add(batch, has)
             if on_rows is not None:
                 on_rows(batch.rows)
     if scores.rows == 0:

@@ -28,12 +28,8 @@ class Learner(Protocol):
         """Take account of the first rows before they are learned."""
         ...
 
-    def scores(self, batch: Batch) -> Floats:
-        """Return the score of each row; change nothing."""
-        ...
-
-    def known(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which features of a batch have keys that the model has, bool [nnz]."""
+    def scores_and_known(self, batch: Batch) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the scores, and which features of a batch have keys that the model has, bool [nnz]."""
         ...
 
     def learn(self, batch: Batch) -> Floats:

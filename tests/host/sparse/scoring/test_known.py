@@ -6,8 +6,11 @@ import numpy as np
 
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.schema import Schema
+from bitlane.sparse.models.enriched import EnrichedModel
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
+from bitlane.sparse.registry.quantizing import frozen_model
 from bitlane.sparse.scoring.known import KnownKeys
 
 
@@ -28,8 +31,8 @@ def test_shares_by_column(seed: int) -> None:
     model.learn(learned)
     counts, plain = KnownKeys(schema), KnownKeys()
     for batch in (fresh.slice(0, 30), fresh.slice(30, 80)):
-        counts.add(batch, model.known(batch))
-        plain.add(batch, model.known(batch))
+        counts.add(batch, model.scores_and_known(batch)[1])
+        plain.add(batch, model.scores_and_known(batch)[1])
     seen = set(learned.keys.tolist())
     wanted = {
         name: [key in seen for key in fresh.keys[fresh.fields == field].tolist()]
@@ -43,6 +46,23 @@ def test_shares_by_column(seed: int) -> None:
     assert counts.text().startswith(f"values that the model knows: {counts.share:.1%}; ")
 
 
+def test_scores_come_with_what_is_known(seed: int) -> None:
+    """Of rows with any number of features, one lookup gives the scores and which features the model has."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 5, 200)
+    offsets, nnz = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), int(counts.sum())
+    keys, fields = rng.integers(0, 60, nnz).astype(np.uint64), rng.integers(0, 3, nnz).astype(np.uint16)
+    rows = Batch(keys, fields, np.ones(nnz, np.float32), offsets, rng.integers(0, 2, 200).astype(np.float32))
+    learned, model = rows.slice(0, 40), SparseModel(ModelSpec("fm"))
+    enriched = EnrichedModel(SparseModel(ModelSpec("lr")), Statistics(StatisticsSettings(fields=(1,), first_field=3)))
+    for each in (model, enriched):
+        each.learn(learned)
+    wanted = np.isin(keys, learned.keys)
+    for each in (model, enriched, frozen_model(model)):
+        scores, known = each.scores_and_known(rows)
+        assert np.array_equal(scores, each.scores(rows)) and np.array_equal(known, wanted)
+
+
 def test_a_column_that_the_model_does_not_know_is_told(seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = SparseModel(ModelSpec("lr"))
@@ -51,15 +71,15 @@ def test_a_column_that_the_model_does_not_know_is_told(seed: int) -> None:
     shifted = learned.keys + np.uint64(10**6) * (learned.fields == 1)
     other = Batch(shifted, learned.fields, learned.values, learned.offsets, learned.labels)
     counts = KnownKeys(Schema(categorical=("a", "at")))
-    counts.add(learned, model.known(learned))
+    counts.add(learned, model.scores_and_known(learned)[1])
     assert counts.share == 1.0 and not counts.problems()
     counts = KnownKeys(Schema(categorical=("a", "at")))
-    counts.add(other, model.known(other))
+    counts.add(other, model.scores_and_known(other)[1])
     assert counts.problems() == [
         "the model knows 0.0% of the 2,000 values of column 'at': are they written as in the training data?"
     ]
     assert counts.text() == "values that the model knows: 50.0%; at 0.0%"
     few = KnownKeys(Schema(categorical=("a", "at")))
-    few.add(other.slice(0, 99), model.known(other.slice(0, 99)))
+    few.add(other.slice(0, 99), model.scores_and_known(other.slice(0, 99))[1])
     assert not few.problems()
     assert KnownKeys().text() == "no categorical values" and KnownKeys().share is None
