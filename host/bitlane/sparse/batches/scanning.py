@@ -202,7 +202,7 @@ def is_blank(byte: int) -> bool:
     return byte == 32 or byte == 9 or byte == 13
 
 
-@inlined
+@kernel  # within the loop over cells it would slow numbers down
 def is_among(text: Bytes, size: int, words: Bytes) -> Any:
     """Whether the first `size` bytes are one of `words`, as of `numbers_of_cells`. A newline follows them."""
     at, same = 0, True
