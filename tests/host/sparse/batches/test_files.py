@@ -175,7 +175,7 @@ def test_a_format_is_for_unknown_suffixes(name: str, other: str, found: tuple[st
     assert format_of(name) == (found if name.split(".")[-1] == "npz" or ".csv" in name else (None, found[1]))
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "libsvm", "libffm", "json", "parquet", "arrow", "npz"])
+@pytest.mark.parametrize("form", ["csv", "tsv", "libsvm", "libffm", "vw", "json", "parquet", "arrow", "npz"])
 def test_every_format_by_name(form: str, tmp_path: Path) -> None:
     import numpy as np
     import pyarrow as pa
@@ -189,6 +189,7 @@ def test_every_format_by_name(form: str, tmp_path: Path) -> None:
         "tsv": "label\titem\n1\t7\n0\t8\n",
         "libsvm": "1 7:1\n0 8:1\n",
         "libffm": "1 0:7:1\n0 0:8:1\n",
+        "vw": "1 | 7\n-1 | 8\n",
         "json": '{"label": 1, "item": 7}\n{"label": 0, "item": 8}\n',
     }
     path = tmp_path / "part-00000"
@@ -203,5 +204,5 @@ def test_every_format_by_name(form: str, tmp_path: Path) -> None:
     assert batch.labels.tolist() == [1, 0] and batch.nnz == 2
     with pytest.raises(DataError, match=r"part-00000: unknown format: say what it is, --format csv; known suffixes"):
         open_source(path)
-    with pytest.raises(DataError, match=r"^format='xls' is unknown; choose libsvm, libffm, csv, tsv, json, parquet"):
+    with pytest.raises(DataError, match=r"^format='xls' is unknown; choose libsvm, libffm, vw, csv, tsv, json, parquet"):
         open_source(path, format="xls")
