@@ -58,7 +58,7 @@ def _proposed(arguments: argparse.Namespace) -> tuple[FileSource, Schema | ListS
 
 def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return how the arguments say that files are read, where it is not as usual."""
-    usual = {**data.LAYOUT, **data.ENCODING, "format": None}
+    usual = {**data.LAYOUT, **data.ENCODING, "format": None, "positive": None}
     given = {name: getattr(arguments, name) for name in usual}
     return {_ENTRIES.get(name, name): setting for name, setting in given.items() if setting != usual[name]}
 

@@ -21,6 +21,7 @@ READER: Mapping[str, type[Any]] = {  # entries of [reader], as `ReadOptions` has
     "separator": str,
     "encoding": str,
     "comment": str,
+    "positive": str,
 }
 LOG = "log"  # buckets that double
 _NUMBERS = ("clip", "log1p", "standard", "centre", "scale")  # entries of a numeric column
@@ -196,7 +197,8 @@ class Declaration:
     def _check_names(self, given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
         for name in given:
             if name not in known:
-                raise self._error(f"unknown {what} {name!r}{near_names(name, known)}; there are {', '.join(known)}")
+                there = ", ".join(map(repr, known))  # quoted, since commands take other words for arguments
+                raise self._error(f"unknown {what} {name!r}{near_names(name, known)}; there are {there}")
 
     def _error(self, reason: str) -> DataError:
         return DataError(f"{self.file}: {reason}")

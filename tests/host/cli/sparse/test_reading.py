@@ -216,3 +216,16 @@ def test_mistakes_are_one_line(rows: object, fails: Fails) -> None:
     ):
         error = fails(*train, *arguments)
         assert message in error and "\n" not in error, (arguments, error)
+
+
+def test_a_schema_keeps_which_label_is_positive(rows: list[dict[str, object]], trains: Trains, fails: Fails) -> None:
+    words = [{**row, "label": ("buys", "looks")[int(str(row["label"]))]} for row in rows]
+    Path("words.jsonl").write_text("".join(json.dumps(row) + "\n" for row in words), encoding="utf-8")
+    assert main(["sparse", "schema", "words.jsonl", "--positive", "looks", "--out", "words.toml"]) == 0
+    assert 'positive = "looks"' in Path("words.toml").read_text()
+    trains("words.jsonl", "--schema", "words.toml", "--out", "words")
+    share = next(line["mean_label"] for line in read_log("words") if line["kind"] == "window")
+    assert share == pytest.approx(np.mean([row["label"] == 1 for row in rows]))
+    assert "--positive: words.toml says otherwise" in fails(
+        "sparse", "train", "words.jsonl", "--schema", "words.toml", "--positive", "buys"
+    )

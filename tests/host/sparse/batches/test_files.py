@@ -204,5 +204,7 @@ def test_every_format_by_name(form: str, tmp_path: Path) -> None:
     assert batch.labels.tolist() == [1, 0] and batch.nnz == 2
     with pytest.raises(DataError, match=r"part-00000: unknown format: say what it is, --format csv; known suffixes"):
         open_source(path)
-    with pytest.raises(DataError, match=r"^format='xls' is unknown; choose libsvm, libffm, vw, csv, tsv, json, parquet"):
+    with pytest.raises(
+        DataError, match=r"^format='xls' is unknown; choose libsvm, libffm, vw, csv, tsv, json, parquet"
+    ):
         open_source(path, format="xls")
