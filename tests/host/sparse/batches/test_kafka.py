@@ -119,7 +119,7 @@ def test_transforms_and_decimal_commas() -> None:
     assert all(features[2][:2] == (2, hour) for _, features in rows_of(found[0]))
 
 
-PAIRS = [(1.5, "1,5"), ("1,5", 1.5), (True, 2), (2, None), (0.0, "0,5")]
+PAIRS = [(1.5, "1,5"), ("1,5", True), (True, 2), (2, None), (0.0, 0.5)]
 
 
 def arrow(columns: dict[str, Any]) -> bytes:

@@ -18,7 +18,9 @@ from tests.helpers.transformed_tables import Row, random_case, rows_by_container
 from bitlane.errors import DataError  # noqa: E402
 from bitlane.sparse.batches.checks import RowLocation  # noqa: E402
 from bitlane.sparse.batches.columns import batch_of_columns  # noqa: E402
+from bitlane.sparse.batches.hashing import cell_key  # noqa: E402
 from bitlane.sparse.batches.schema import Schema, schema_from_json  # noqa: E402
+from bitlane.sparse.batches.source import open_source  # noqa: E402
 
 LOCATION = RowLocation("day.parquet", 11)
 
@@ -129,3 +131,13 @@ def test_cells_that_cannot_be_transformed(columns: dict[str, Any], message: str)
 
 def test_models_without_transforms_are_written_as_before() -> None:
     assert "transforms" not in Schema(categorical=("a",)).as_json()
+
+
+def test_json_numbers_that_begin_as_integers(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"label": 1, "n": {number}}}\n' for number in (*range(9), 2.5, 8.5)))
+    schema = Schema(categorical=("n",), transforms=(("n", "buckets", (3.0,)),))
+    found = [
+        key for batch in open_source(path, schema=schema, block_bytes=40).batches(0) for key in batch.keys.tolist()
+    ]
+    assert found == [cell_key("n", str(int(number >= 3))) for number in (*range(9), 2.5, 8.5)]
