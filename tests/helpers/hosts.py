@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import shutil
@@ -22,14 +23,23 @@ PORT = 6379
 _LISTEN = "import socket,sys\ns=socket.socket(17,3,socket.htons(3))\nwhile 1: sys.stdout.buffer.write(s.recv(1<<17))"
 
 
+@functools.cache
 def missing() -> str:
     """Why there can be no such hosts; empty if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if not shutil.which("ip") or not shutil.which("unshare"):
-        return "ip and unshare are missing (apt install iproute2 util-linux)"
-    probe = subprocess.run(["unshare", "--net", "--uts", "true"], capture_output=True, text=True)
-    return "" if probe.returncode == 0 else f"network namespaces are refused: {probe.stderr.strip()}"
+    for program in ("ip", "unshare", "openssl"):
+        if not shutil.which(program):
+            return f"{program} is missing (apt install iproute2 util-linux openssl)"
+    name = f"bl{os.getpid()}probe"
+    try:
+        _ip("netns", "add", name)
+        _ip("-n", name, "link", "add", "switch", "type", "bridge")
+    except subprocess.CalledProcessError as error:
+        return f"network namespaces are refused: {error.stderr.strip()}"
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+    return ""
 
 
 class Hosts:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.helpers.host_serving import SHARDS
 from tests.helpers.host_training import PORTS, SERVERS, WORKERS, spec_of
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missi
 ROWS, EPOCHS = 4000, 6
 SECONDS = 400.0  # for a training, on a machine with other work
 CUTS = (4.0, 15.0, 40.0)
+RANDOM_CUTS, MANY_EPOCHS = 20, 24
 # A host counts as dead after 40 looks, each 3 seconds after the other, that it does not answer.
 PATIENT = {"RAY_health_check_failure_threshold": "40"}
 
@@ -45,16 +47,16 @@ class Cluster:
         self.tls = certificates(hosts.folder / "tls", hosts.addresses)
         self.rows = write_rows(hosts.folder / "rows.ffm", seed, ROWS)
 
-    def begin(self, name: str) -> tuple[subprocess.Popen[str], Path]:
+    def begin(self, name: str, epochs: int = EPOCHS) -> tuple[subprocess.Popen[str], Path]:
         """Begin a training on the first host."""
         run = self.hosts.folder / name
-        arguments = [self.rows, run, self.address, EPOCHS, self._seed, *self.tls.values()]
+        arguments = [self.rows, run, self.address, epochs, self._seed, *self.tls.values()]
         return self.hosts.python(0, "-m", "tests.helpers.host_training", *arguments), run
 
-    def expected(self) -> SparseModel:
+    def expected(self, epochs: int = EPOCHS) -> SparseModel:
         """The model of one process."""
         shares = Shares(str(self.rows), WORKERS)
-        return train_alone(spec_of(self._seed), shares.batches(), EPOCHS, shares.batches()[0])[0]
+        return train_alone(spec_of(self._seed), shares.batches(), epochs, shares.batches()[0])[0]
 
 
 @pytest.fixture
@@ -74,10 +76,10 @@ def output(program: subprocess.Popen[str]) -> str:
     return str(program.output.read_text())  # type: ignore[attr-defined]
 
 
-def end(program: subprocess.Popen[str]) -> None:
+def end(program: subprocess.Popen[str], epochs: int = EPOCHS) -> None:
     """Wait for a training that ends well."""
     program.wait(SECONDS)
-    assert program.returncode == 0 and f"{ROWS * EPOCHS} rows, finished" in output(program), output(program)
+    assert program.returncode == 0 and f"{ROWS * epochs} rows, finished" in output(program), output(program)
 
 
 def busy_host(run: Path, hosts: Hosts) -> int:
@@ -117,6 +119,19 @@ def test_cuts_change_no_bit_and_no_secret_crosses_the_network(hosts: Hosts, seed
     for secret in secrets:
         for at in range(0, len(secret) - 15, 8):
             assert secret[at : at + 16].encode() not in heard
+
+
+@pytest.mark.timeout(1500)
+def test_random_cuts_change_no_bit(hosts: Hosts, seed: int) -> None:
+    cluster, draw = Cluster(hosts, seed, **PATIENT), np.random.default_rng(seed)
+    program, run = cluster.begin("run", MANY_EPOCHS)
+    wait_for(program, lambda: windows(run) >= 2 and serving(run) and None not in processes_of(run))
+    for cut in range(RANDOM_CUTS):
+        assert program.poll() is None, f"the training was over after {cut} cuts"
+        hosts.cut_for(int(draw.integers(1, 3)), float(draw.exponential(3.0)))
+        time.sleep(float(draw.uniform(0, 2)))
+    end(program, MANY_EPOCHS)
+    assert same_bits(SparseModel.load(run / "model"), cluster.expected(MANY_EPOCHS))
 
 
 @pytest.mark.timeout(900)
