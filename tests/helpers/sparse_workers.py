@@ -68,8 +68,8 @@ def train(
             for index, share in enumerate(shares):
                 servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index)))
 
-                def take(scores: Any, rows: Batch, place: Any, index: int = index) -> None:
-                    scored[index].add(scores, rows.labels)
+                def take(scores: Any, batch: Batch, place: Any, index: int = index) -> None:
+                    scored[index].add(scores, batch.labels)
                     if stop_after(sum(map(len, scored[index].labels))):
                         stop.set()
 
@@ -102,7 +102,7 @@ def train_alone(
             weights = model.parameters.weights_of(model.parameters.peek(keys))
             scores, sparse, dense = model.gradients(each[clock], weights, index, model.pull_dense())
             scored[worker].add(scores, each[clock].labels)
-            seen = sum(before.rows for before in each[:clock]) * len(shares)
+            seen = round(sum(before.total_weight for before in each[:clock]) * len(shares))
             steps.append((keys, sparse, dense, seen))
         for keys, sparse, dense, seen in steps:
             model.parameters.push(keys, sparse, seen, create=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.source import FileSource
 
 # Arguments that say what columns are.
-COLUMNS = ("target", "time", "categorical", "numeric", "several", "ignore", "cross", "decimal")
+COLUMNS = ("target", "time", "weight", "categorical", "numeric", "several", "ignore", "cross", "decimal")
 _ARGUMENTS = {"separator": "sep"}  # entries of [reader] whose arguments have other names
 TIME = "time"  # a column of this name is the time, and no feature
 
@@ -109,7 +109,11 @@ def _suggested(source: FileSource, arguments: argparse.Namespace) -> Schema | Li
     columns = [*schema.categorical, *schema.numeric, *dict(schema.several)]
     time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
     for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
-        if name not in (*columns, *arguments.ignore):  # crosses may have columns that are no feature alone
+        if name not in (
+            *columns,
+            *arguments.ignore,
+            schema.weight,
+        ):  # crosses may have columns that are no feature alone
             raise DataError(
                 f"{source.files[0].name} has no column {name!r}; there are {', '.join(map(shown_name, columns))}"
             )
@@ -124,8 +128,22 @@ def _suggested(source: FileSource, arguments: argparse.Namespace) -> Schema | Li
         several=tuple((name, arguments.several_pooling or POOLINGS[0]) for name in several),
         several_separator=SEPARATOR if arguments.several_separator is None else arguments.several_separator,
         decimal=schema.decimal,
+        weight=schema.weight,
     )
     if not chosen.columns:
         raise no_features(source.files[0].name, chosen.label)
+    if schema.weight is None:
+        _warn_of_weights([name for name in columns if name in chosen.columns and name not in moved])
     typed = chosen.with_types(source.types)
     return typed if arguments.unscaled else source.fitted(typed)
+
+
+def _warn_of_weights(features: Sequence[str]) -> None:
+    """Tell of features whose names suggest that they have the weights of rows: nobody has said so."""
+    from bitlane.sparse.batches.weights import looks_like_weights
+
+    for name in filter(looks_like_weights, features):
+        warn_user(
+            f"column {name!r} is a feature; if it says how many rows a row counts as, use --weight {name}, else "
+            "name it among --numeric or --categorical"
+        )

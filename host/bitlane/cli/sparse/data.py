@@ -34,7 +34,7 @@ LAYOUT = {"sep": None, "header": True, "names": None}  # of CSV files: arguments
 ENCODING = {"encoding": None, "comment": None}  # the same of text files
 # Arguments of data that are read otherwise than those of a training.
 OTHER_READING = (*LAYOUT, *ENCODING, "format", "decimal")
-READING = ("format", "positive", "test_fraction", "shuffle_rows", "seed", "follow")  # arguments, kept as they are
+READING = ("format", "positive", "test_fraction", "shuffle_rows", "negatives", "seed", "follow")  # kept as they are
 Settings = Mapping[str, Any]
 
 
@@ -79,11 +79,14 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     if arguments.positive is not None and task != "classification":
         raise DataError(f"--positive {arguments.positive}: {arguments.loss} has no classes; omit it")
     apply_reader(arguments)
+    if arguments.negatives is not None:
+        _check_negatives(arguments, task)
     settings: dict[str, Any] = {
         "paths": absolute_paths(arguments.data),
         "test": absolute_paths(arguments.test),
         "schema": None,
         "label": arguments.target,
+        "weight": arguments.weight,
         "task": task,
         "fields": arguments.fields,
         **{name: getattr(arguments, name) for name in (*LAYOUT, *ENCODING, *READING)},
@@ -96,7 +99,7 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         settings["namespaces"] = [*source.options.namespaces]
     if schema is not None:
         settings["schema"] = schema.as_json()
-    elif given := [option for option in COLUMNS if getattr(arguments, option)]:
+    elif given := [name for name in COLUMNS if name != "weight" and getattr(arguments, name)]:
         raise DataError(f"--{given[0]}: {name} has no columns")
     for layout, formats, kind in ((LAYOUT, ("csv", "tsv"), "CSV"), (ENCODING, TEXT, "text")):
         if not any(file.format in formats for file in source.files):
@@ -133,13 +136,12 @@ def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -
             _stream(settings, offset, read_options(settings)), test, settings, data_name(settings["paths"]), None
         )
     fraction = settings["test_fraction"]
-    order = {name: settings[name] for name in ("shuffle_rows", "seed")}
-    name, source = data_name(settings["paths"]), open_files(settings, settings["paths"], **order)
+    name, source = data_name(settings["paths"]), open_files(settings, settings["paths"], **_rows_to_learn(settings))
     rows = source.epoch_rows
     if fraction is not None:
-        train = open_files(settings, settings["paths"], **order, test_fraction=fraction)
         held_out = open_files(settings, settings["paths"], test_fraction=fraction, is_test=True)
-        return TrainingData(train, held_out, settings, name, None if rows is None else round(rows * (1 - fraction)))
+        every = None if source.thins else open_files(settings, settings["paths"]).epoch_rows
+        return TrainingData(source, held_out, settings, name, None if every is None else round(every * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_split(settings)
     return TrainingData(source, test, settings, name, rows)
 
@@ -167,8 +169,7 @@ def open_share(
     from bitlane.sparse.batches.source import open_source
 
     shared = {"block_bytes": SHARED_BYTES, "threads": 1} if workers > 1 else {}
-    order = {name: settings[name] for name in ("shuffle_rows", "seed")}
-    return open_source(settings["paths"], options, **order, **shared, test_fraction=settings["test_fraction"])
+    return open_source(settings["paths"], options, **shared, **_rows_to_learn(settings))
 
 
 def open_evaluation(paths: Sequence[str], settings: Settings, fraction: float | None, labelled: bool) -> Source:
@@ -229,6 +230,7 @@ def read_options(settings: Settings) -> ReadOptions:
     return ReadOptions(
         schema=schema,
         label=settings["label"] if schema is None else None,
+        weight=settings.get("weight") if schema is None else None,
         task=settings["task"],
         positive=settings.get("positive"),
         format=settings.get("format"),
@@ -309,11 +311,28 @@ def _check_follow(arguments: argparse.Namespace) -> None:
             raise DataError(f"--{name.replace('_', '-')}: a followed folder has one epoch, in order; omit it")
 
 
+def _rows_to_learn(settings: Settings) -> dict[str, Any]:
+    """Return the options of a reader that say which rows are learned, and in which order."""
+    return {
+        **{name: settings[name] for name in ("shuffle_rows", "seed")},
+        "test_fraction": settings["test_fraction"],
+        "thinned": True,
+        "negatives": settings.get("negatives"),
+    }
+
+
+def _check_negatives(arguments: argparse.Namespace, task: str) -> None:
+    if task != "classification":
+        raise DataError(f"--negatives {arguments.negatives:g}: {arguments.loss} has no negatives; omit it")
+    if not 0 < arguments.negatives < 1:
+        raise DataError(f"--negatives {arguments.negatives:g}: the share that is kept is between 0 and 1, such as 0.1")
+
+
 def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:
     from bitlane.sparse.batches.stream import FolderStream, StreamOffset
 
     start = StreamOffset.from_json(offset) if offset else None
-    return FolderStream(settings["paths"][0], options, offset=start)
+    return FolderStream(settings["paths"][0], replace(options, **_rows_to_learn(settings)), offset=start)
 
 
 def test_split(settings: Settings) -> FileSource | None:

@@ -16,6 +16,7 @@ DEFAULTS: dict[str, Any] = {
     "target": None,
     "positive": None,
     "time": None,
+    "weight": None,
     "categorical": [],
     "numeric": [],
     "unscaled": False,
@@ -33,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "test": [],
     "test_fraction": None,
     "shuffle_rows": 0,
+    "negatives": None,
     "seed": 0,
     "follow": False,
 }
@@ -53,6 +55,12 @@ def add_columns_arguments(parser: argparse.ArgumentParser) -> None:
         help="label that is 1; all others are 0 (default: 1, and true, t, yes and y in any case)",
     )
     add("--time", metavar="NAME", help="timestamp column, not a feature (default: time, if there is one)")
+    add(
+        "--weight",
+        metavar="COLUMN",
+        help="column of how many rows each row counts as, 0 or more, not a feature; of npz files an array "
+        "(default: each counts as one)",
+    )
     add(
         "--categorical",
         type=words,
@@ -156,10 +164,16 @@ def add_test_arguments(parser: argparse.ArgumentParser) -> None:
 def add_order_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the order of the rows."""
     add = parser.add_argument_group("order of the rows").add_argument
+    add(
+        "--negatives",
+        type=float,
+        metavar="SHARE",
+        help="keep this share of the rows with label 0, the same in each run, each weighing 1 / SHARE (default: all)",
+    )
     add("--shuffle-rows", type=seed, metavar="N", help="shuffle within groups of N rows (default: 0, no shuffling)")
     add(
         "--follow",
         action="store_true",
         help="DATA is a folder that receives Parquet or Arrow files: train until Ctrl-C",
     )
-    add("--seed", type=seed, help="seed of the row order and the initial weights (default: 0)")
+    add("--seed", type=seed, help="seed of the row order, the negatives kept and the initial weights (default: 0)")

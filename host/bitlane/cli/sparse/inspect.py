@@ -43,6 +43,11 @@ def _run(arguments: argparse.Namespace) -> None:
         ("rows learned", f"{model.rows_seen:,}"),
         *_times_lines(settings),
         *([("trained on", data.data_name(settings["paths"]))] if "paths" in settings else []),
+        *(
+            [("negatives kept", f"{settings['negatives']:g} of them, each weighing {1 / settings['negatives']:g}")]
+            if settings.get("negatives")
+            else []
+        ),
         *([("columns", schema.text())] if isinstance(schema := read_schema(settings), Schema) else []),
         ("keys", f"{len(table):,}"),
         (

@@ -50,7 +50,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _proposed(arguments: argparse.Namespace) -> tuple[FileSource, Schema | ListSchema | None]:
     """Return the files, and the schema that a training with these arguments has; None without columns."""
-    reading = {"schema": None, "label": arguments.target, "task": "classification", "fields": None}
+    reading = {"schema": None, "label": arguments.target, "weight": arguments.weight, "fields": None}
+    reading["task"] = "classification"
     settings = {**reading, **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.ENCODING, *data.READING)}}
     paths = data.absolute_paths(arguments.data)
     return columns.open_columns(lambda **options: data.open_files(settings, paths, **options), arguments)

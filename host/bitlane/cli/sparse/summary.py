@@ -77,9 +77,9 @@ def training_summary(
     test: Quality | None,
     name: str,
     run: RunFolder | None,
-    workers: str = "",
+    notes: Sequence[str] = (),
 ) -> str:
-    """Return the summary of a training; `workers` is a line about its workers."""
+    """Return the summary of a training; `notes` are further lines."""
     from bitlane.sparse.training.windows import pooled
 
     spec, table = settings["model"], model.parameters.table
@@ -99,11 +99,17 @@ def training_summary(
         "",
         f"{len(table):,} keys, {memory_text(model)}; "
         f"{result.seconds:,.1f} s, {speed:,.0f} rows/s, {result.waiting:.1%} of it waiting for the reader",
-        *([workers] if workers else []),
+        *notes,
     ]
     if run is not None:
         lines += ["", f"written to {run.path}: {', '.join(sorted(path.name for path in run.path.iterdir()))}"]
     return "\n".join(lines)
+
+
+def negatives_text(counts: tuple[int, int], share: float) -> str:
+    """Return how many rows of label 0 were kept of how many, as a line."""
+    kept, read = counts
+    return f"{kept:,} negatives of {read:,} kept, each weighing {1 / share:g}"
 
 
 def workers_text(result: RayResult) -> str:

@@ -25,7 +25,7 @@ from . import data, data_arguments, engine, model_settings, publishing
 from .model_settings import NETWORKS
 from .models import open_model
 from .progress import row_progress
-from .summary import training_summary, warn_if_worse_than_constant, workers_text
+from .summary import negatives_text, training_summary, warn_if_worse_than_constant, workers_text
 
 if TYPE_CHECKING:
     from bitlane.sparse.training.bookkeeping import SparseTrainingResult
@@ -140,11 +140,11 @@ def _run(arguments: argparse.Namespace) -> None:
                 remove_training(arguments.out)
             run = stack.enter_context(RunFolder.create(arguments.out, settings)) if arguments.out else None
         opened = data.open_training(settings["data"], run.progress.offset if run is not None else None)
-        result, model, workers = _train(arguments, settings, run, opened)
+        result, model, notes = _train(arguments, settings, run, opened)
         quality = _evaluate(model, opened) if result.reason != "interrupted" else None
         if run is not None:
             _finish(run, settings, quality)
-        print(training_summary(settings, result, model, quality, opened.name, run, workers))
+        print(training_summary(settings, result, model, quality, opened.name, run, notes))
         warn_if_worse_than_constant(quality or (result.windows[-1].quality if result.windows else None))
         _explain_end(result, run)
 
@@ -245,8 +245,9 @@ def _train(
     settings: dict[str, Any],
     run: RunFolder | None,
     opened: data.TrainingData,
-) -> tuple[SparseTrainingResult, AnyModel, str]:
-    """Train; return the result, the model, and a line about the workers if there are any."""
+) -> tuple[SparseTrainingResult, AnyModel, list[str]]:
+    """Train; return the result, the model, and lines about the workers and the negatives if there are any."""
+    from bitlane.sparse.batches.source import Thinned
     from bitlane.sparse.tables.locks import ReadersWriterLock
     from bitlane.sparse.training.loop import SparseTrainingOptions, Trainer
     from bitlane.sparse.training.metrics import MetricsServer
@@ -274,7 +275,8 @@ def _train(
 
         if settings.get("engine"):
             result = engine.train_on_ray(arguments, settings, run, on_window, on_rows)
-            return result.training, result.model, workers_text(result)
+            counts = (result.counts.negatives_kept, result.counts.negatives_read)
+            return result.training, result.model, [workers_text(result), *_negatives(settings, counts)]
         model, learning = _model(settings, run), ReadersWriterLock()
         trainer = Trainer(
             model, opened.train, options, run=run, on_window=on_window, on_rows=on_rows, learning=learning.shared
@@ -283,7 +285,14 @@ def _train(
         with publishing.published(arguments, settings, model, learning.exclusive, sampled) as publisher:
             if publisher is not None:
                 trainer.on_window.append(publisher.on_window)
-            return trainer.run(), model, ""
+            local, source = trainer.run(), opened.train
+            counts = source.thinning.counts() if isinstance(source, Thinned) else (0, 0)
+            return local, model, _negatives(settings, counts)
+
+
+def _negatives(settings: dict[str, Any], counts: tuple[int, int]) -> list[str]:
+    share = settings["data"].get("negatives")
+    return [] if share is None else [negatives_text(counts, share)]
 
 
 def _has(arguments: argparse.Namespace, name: str) -> bool:

@@ -98,7 +98,8 @@ def take(batch: Batch, order: NDArray[np.int64]) -> Batch:
     keys, fields, values = np.empty(nnz, np.uint64), np.empty(nnz, np.uint16), np.empty(nnz, np.float32)
     _gather()((batch.keys, batch.fields, batch.values, batch.offsets), order, (keys, fields, values, offsets))
     times = None if batch.times is None else batch.times[order]
-    return Batch(keys, fields, values, offsets, batch.labels[order], times)
+    weights = None if batch.weights is None else batch.weights[order]
+    return Batch(keys, fields, values, offsets, batch.labels[order], times, weights)
 
 
 def _gather_rows(source: Features, order: NDArray[np.int64], target: Features) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, check_finite
 from bitlane.sparse.batches.labels import labels_of_numbers
+from bitlane.sparse.batches.weights import check_row_weights
 
 SPLITS = ("train", "test")
 
@@ -24,6 +26,7 @@ def batch_of_arrays(
     split: str = "train",
     task: str = "classification",
     positive: str | None = None,
+    weight: str | None = None,
     max_fields: int | None = None,
     location: RowLocation,
 ) -> Batch:
@@ -41,6 +44,8 @@ def batch_of_arrays(
         Which labels are valid: see `checks.check_labels`.
     positive : str, optional
         The label that is 1: see `labels.labels_of_values`.
+    weight : str, optional
+        Array of the weights of rows; for dense arrays its name goes on with ``_train`` or ``_test``.
     max_fields : int, optional
         Fields must be below it.
     location : RowLocation
@@ -57,8 +62,11 @@ def batch_of_arrays(
     if "keys" in arrays:
         if split != "train":
             raise DataError(f"{location.file}: a sparse file has no split {split!r}; split it by rows")
-        return _sparse(arrays, (task, positive), max_fields, location)
-    return _dense(arrays, split, (task, positive), location)
+        batch = _sparse(arrays, (task, positive), max_fields, location)
+    else:
+        batch = _dense(arrays, split, (task, positive), location)
+        weight = None if weight is None else f"{weight}_{split}"
+    return batch if weight is None else replace(batch, weights=_weights(arrays, weight, batch.rows, location))
 
 
 def rows_of_arrays(arrays: Mapping[str, Any], split: str) -> int | None:
@@ -74,6 +82,16 @@ def dataset_path(name: str) -> Path | None:
         return None
     path = Path(folder) / f"{name}.npz"
     return path if path.is_file() else None
+
+
+def _weights(arrays: Mapping[str, Any], name: str, rows: int, location: RowLocation) -> NDArray[np.float32]:
+    if name not in arrays:
+        shown = ", ".join(sorted(arrays))
+        raise DataError(f"{location.file}: there is no array {name!r} of weights; there are {shown}")
+    weights = np.asarray(arrays[name])
+    if weights.shape != (rows,) or weights.dtype.kind not in "biuf":
+        raise DataError(f"{location.file}: array {name!r} must be {rows} numbers, the weights of its rows")
+    return check_row_weights(weights, f"weight {name!r}", location)
 
 
 def _sparse(

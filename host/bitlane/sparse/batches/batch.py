@@ -30,6 +30,8 @@ class Batch:
     labels : float32 [rows]
     times : int64 [rows], optional
         Seconds since 1970.
+    weights : float32 [rows], optional
+        How many rows each one counts as, finite and at least 0; without them each counts as one.
     """
 
     keys: NDArray[np.uint64]
@@ -38,6 +40,7 @@ class Batch:
     offsets: NDArray[np.int64]
     labels: NDArray[np.float32]
     times: NDArray[np.int64] | None = None
+    weights: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         wanted: dict[str, Any] = {
@@ -60,6 +63,8 @@ class Batch:
             raise DataError(f"offsets decrease after row {int(np.argmax(np.diff(self.offsets) < 0))}")
         if len(self.labels) != self.rows or (self.times is not None and len(self.times) != self.rows):
             raise DataError(f"{self.rows} rows need as many labels and times; got {len(self.labels)} labels")
+        if self.weights is not None and self.weights.shape != (self.rows,):
+            raise DataError(f"{self.rows} rows need as many weights; got {_kind(self.weights)}")
 
     @property
     def rows(self) -> int:
@@ -70,6 +75,11 @@ class Batch:
     def nnz(self) -> int:
         """Number of features of all rows."""
         return len(self.keys)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; without them the number of rows."""
+        return self.rows if self.weights is None else float(np.sum(self.weights, dtype=np.float64))
 
     def slice(self, start: int, stop: int) -> Batch:
         """Return rows `start` to `stop` - 1 as views of this batch; only the offsets are copied."""
@@ -83,6 +93,7 @@ class Batch:
             self.offsets[start : stop + 1] - first,
             self.labels[start:stop],
             None if self.times is None else self.times[start:stop],
+            None if self.weights is None else self.weights[start:stop],
         )
 
     def take(self, order: NDArray[np.int64]) -> Batch:
@@ -97,6 +108,7 @@ class Batch:
             offsets,
             self.labels[order],
             None if self.times is None else self.times[order],
+            None if self.weights is None else self.weights[order],
         )
 
     @staticmethod
@@ -106,18 +118,15 @@ class Batch:
         Parameters
         ----------
         batches : sequence of Batch
-            At least one. Either all have times or none has.
+            At least one. Either all have times or none has, and so for weights.
 
         Raises
         ------
         DataError
-            Some batches have times and others have none.
+            Some batches have times or weights, and others have none.
         """
         if len(batches) == 1:
             return batches[0]
-        times = [batch.times for batch in batches if batch.times is not None]
-        if times and len(times) != len(batches):
-            raise DataError(f"{len(times)} of {len(batches)} batches have times; all or none must have them")
         bases = np.cumsum([0, *(batch.nnz for batch in batches)])
         offsets = [batch.offsets[1:] + base for batch, base in zip(batches, bases[:-1], strict=True)]
         return Batch(
@@ -126,8 +135,16 @@ class Batch:
             np.concatenate([batch.values for batch in batches]),
             np.concatenate([np.zeros(1, np.int64), *offsets]),
             np.concatenate([batch.labels for batch in batches]),
-            np.concatenate(times) if times else None,
+            _joined([batch.times for batch in batches], "times"),
+            _joined([batch.weights for batch in batches], "weights"),
         )
+
+
+def _joined(arrays: Sequence[NDArray[Any] | None], what: str) -> NDArray[Any] | None:
+    given = [array for array in arrays if array is not None]
+    if given and len(given) != len(arrays):
+        raise DataError(f"{len(given)} of {len(arrays)} batches have {what}; all or none must have them")
+    return np.concatenate(given) if given else None
 
 
 def _kind(value: object) -> str:

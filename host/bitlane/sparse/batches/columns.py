@@ -27,6 +27,7 @@ from bitlane.sparse.batches.schema import DEFAULT_LABEL, POINT, ListSchema, Sche
 from bitlane.sparse.batches.several import interleaved, values_of
 from bitlane.sparse.batches.times import NANOSECONDS, PER_SECOND, local_seconds, nanoseconds_of, seconds_of_counts
 from bitlane.sparse.batches.transforms import PARTS, changed, part_name
+from bitlane.sparse.batches.weights import check_row_weights
 from bitlane.support.user_warnings import warn_user
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,7 @@ def default_schema(
     *,
     label: str | None = None,
     time: str | None = None,
+    weight: str | None = None,
     labelled: bool = True,
     ignore: Sequence[str] = (),
     decimal: str = POINT,
@@ -58,7 +60,7 @@ def default_schema(
     columns : pyarrow.Schema
     file : str
         For the errors.
-    label, time : str, optional
+    label, time, weight : str, optional
     labelled : bool, default=True
         False: the label may be missing.
     ignore : sequence of str
@@ -78,11 +80,11 @@ def default_schema(
             raise DataError(f"{file} has no column {name!r}{near_names(name, names)}")
     if "keys" in names and "keys" not in ignore and _has_keys(columns.field("keys").type):
         optional = {name: name if name in names and name not in ignore else None for name in ("fields", "values")}
-        lists = ListSchema(label, "keys", optional["fields"], optional["values"], time)
+        lists = ListSchema(label, "keys", optional["fields"], optional["values"], time, weight)
         wanted_columns(lists, names, file, labelled)
         return lists
-    wanted_columns(Schema(label, time=time), names, file, labelled)
-    fields = [field for field in columns if field.name not in (label, time, *ignore)]
+    wanted_columns(Schema(label, time=time, weight=weight), names, file, labelled)
+    fields = [field for field in columns if field.name not in (label, time, weight, *ignore)]
     _check_cells(fields, file)
     categorical, numeric, several = [], [], []
     for field in fields:
@@ -92,7 +94,9 @@ def default_schema(
             several.append((field.name, "mean"))
         else:
             categorical.append(field.name)
-    found = Schema(label, tuple(categorical), tuple(numeric), (), time, several=tuple(several), decimal=decimal)
+    found = Schema(
+        label, tuple(categorical), tuple(numeric), (), time, several=tuple(several), decimal=decimal, weight=weight
+    )
     if not found.columns:
         raise no_features(file, label)
     return found.with_types(types_of(columns))
@@ -142,7 +146,7 @@ def batch_of_columns(
     location : RowLocation
         Of the first row.
     labelled : bool, default=True
-        False: without a label column, labels are nan.
+        False: without a label column, labels are nan; weights are not read.
 
     Returns
     -------
@@ -186,15 +190,16 @@ def batch_of_columns(
     for field, column_keys in enumerate([*derived, *crossed], place + len(several)):
         keys[:, field] = column_keys
     labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
+    described = (labels, times, weights_of(rows, schema, location, labelled))
     if several:
         counts = np.ones((count, width), np.int64) if present is None else present.astype(np.int64)
-        return Batch(*interleaved(keys, values, counts, several), labels, times)
+        return Batch(*interleaved(keys, values, counts, several), *described)
     fields = np.broadcast_to(np.arange(width, dtype=np.uint16), keys.shape)
     if present is None or present.all():
         offsets = np.arange(count + 1, dtype=np.int64) * width
-        return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, labels, times)
+        return Batch(keys.ravel(), fields.ravel(), values.ravel(), offsets, *described)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(present.sum(axis=1, dtype=np.int64))])
-    return Batch(keys[present], fields[present], values[present], offsets, labels, times)
+    return Batch(keys[present], fields[present], values[present], offsets, *described)
 
 
 def _standardised(numbers: Floats, moments: tuple[float, float], name: str) -> Floats:
@@ -342,6 +347,26 @@ def seconds_of(column: pa.Array, what: str, location: RowLocation) -> tuple[NDAr
     numbers, empty = numbers_of(column, what, location)
     check_finite(numbers, None, what, location)
     return np.floor(seconds_of_counts(numbers)).astype(np.int64), empty
+
+
+def weights_of(
+    rows: pa.RecordBatch, schema: Schema | ListSchema, location: RowLocation, labelled: bool
+) -> NDArray[np.float32] | None:
+    """Return the weights of a record batch, float32 [rows]; None if the schema has none, or without labels.
+
+    Raises
+    ------
+    DataError
+        A cell is empty or no number, or as of `weights.check_row_weights`.
+    """
+    if schema.weight is None or not labelled:
+        return None
+    what = f"weight column {schema.weight!r}"
+    decimal = schema.decimal if isinstance(schema, Schema) else POINT
+    numbers, missing = numbers_of(rows.column(schema.weight), what, location, decimal)
+    if missing.any():
+        raise location.error(int(np.argmax(missing)), f"{what} is empty")
+    return check_row_weights(numbers, what, location)
 
 
 def _seconds_of_texts(

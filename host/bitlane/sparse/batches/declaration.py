@@ -13,7 +13,7 @@ from bitlane.sparse.batches.transforms import LOG_EDGES, PARTS, Transform
 from bitlane.support.text import near_names
 
 TABLES = ("categorical", "crossed", "numeric", "several", "times")
-ENTRIES = ("label", "time", "crosses", "several_separator", "decimal", "reader", *TABLES)
+ENTRIES = ("label", "time", "weight", "crosses", "several_separator", "decimal", "reader", *TABLES)
 READER: Mapping[str, type[Any]] = {  # entries of [reader], as `ReadOptions` has them, and their types
     "format": str,
     "header": bool,
@@ -120,6 +120,7 @@ class Declaration:
                 numeric=tuple(name for name in tables["numeric"] if name not in bucketed),
                 crosses=self._crosses(),
                 time=self.entries.get("time"),
+                weight=self.entries.get("weight"),
                 types=(*types.items(), *((name, "number") for name in bucketed)),
                 several=tuple((name, str(pooling)) for name, (_, pooling) in several.items()),
                 several_separator=self.entries.get("several_separator", SEPARATOR),
@@ -137,7 +138,7 @@ class Declaration:
         """Return the tables with the columns that patterns stand for."""
         tables = {name: dict(self.entries.get(name, {})) for name in TABLES}
         named = {name for table in TABLES if table != "times" for name in tables[table]}
-        named |= {str(self.entries.get("label", "label")), self.entries.get("time")}
+        named |= {str(self.entries.get("label", "label")), self.entries.get("time"), self.entries.get("weight")}
         found: dict[str, dict[str, Any]] = {}
         for table, entries in tables.items():
             taken = set(entries) if table == "times" else named

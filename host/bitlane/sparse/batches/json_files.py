@@ -34,12 +34,12 @@ def json_rows(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the number of the first row, and rows with the columns of the schema.
 
-    Numeric columns and the label are float64. A categorical column has the type that it has in the first block: text,
-    integers, or truth values. A name that an object lacks is a null.
+    Numeric columns, label and weight are float64. A categorical column has the type that it has in the first block:
+    text, integers, or truth values. A name that an object lacks is a null.
     """
     types: pa.Schema | None = None
     first = 1
-    read = {*schema.columns, schema.label, schema.time}
+    read = {*schema.columns, schema.label, schema.time, schema.weight}
     for block in blocks:
         if types is None:
             types = _types(file, _first(file, block, first, read.__contains__).schema, schema, options)
@@ -75,7 +75,7 @@ def _types(file: DataFile, found: pa.Schema, schema: Schema, options: ReadOption
     fields = []
     for name in wanted:
         kind = found.field(name).type
-        if name in schema.read_as_numbers or name == schema.label:
+        if name in schema.read_as_numbers or name in (schema.label, schema.weight):
             kind = pa.float64() if not pa.types.is_string(kind) and not pa.types.is_boolean(kind) else kind
         elif name in dict(schema.several):
             kind = _kind_of_several(kind)

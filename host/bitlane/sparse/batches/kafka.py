@@ -131,6 +131,8 @@ class KafkaStream:
         require_extra("pyarrow", "Reading sparse rows", "'bitlane[sparse]'")
         if options.schema is None:
             raise DataError("messages do not name their columns: set schema")
+        if options.negatives is not None:
+            raise DataError("negatives are chosen by the rows' numbers, and messages have none: omit it")
         if form not in FORMS:
             raise DataError(f"form={form!r} is unknown; choose 'json' or 'arrow'")
         self.offsets = dict(offsets or {})
@@ -220,7 +222,7 @@ def _json_rows(value: bytes, schema: Schema | ListSchema, name: str) -> Any:
             raise DataError(f"{name}, row {number}: is {type(row).__name__}, not an object")
         rows.append(row)
     arrays = {}
-    for column in dict.fromkeys((*schema.columns, schema.label, *((schema.time,) if schema.time else ()))):
+    for column in dict.fromkeys((*schema.columns, *filter(None, (schema.label, schema.time, schema.weight)))):
         cells = [row.get(column) for row in rows]
         try:
             if isinstance(schema, Schema):

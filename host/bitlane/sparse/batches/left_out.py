@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.pieces import Piece
 
 
+STEP = np.uint64(0x9E3779B97F4A7C15)  # between the words of SplitMix64
+
+
 def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
     """Return which rows are held out, bool [n]: the same in every run, on every machine.
 
@@ -28,11 +31,16 @@ def is_held_out(rows: NDArray[np.int64], fraction: float) -> NDArray[np.bool_]:
     fraction : float
         Above 0 and below 1.
     """
-    mixed = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    held_out: NDArray[np.bool_] = (mixed ^ (mixed >> np.uint64(31))) < np.uint64(fraction * 2.0**64)
+    held_out: NDArray[np.bool_] = finalized(rows.astype(np.uint64) + STEP) < np.uint64(fraction * 2.0**64)
     return held_out
+
+
+def finalized(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 bits that all depend on all bits of a word, uint64 [n]: the finalizer of SplitMix64."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
+    return mixed
 
 
 def part_of(pieces: Iterator[Piece], fraction: float, *, is_test: bool) -> Iterator[Piece]:

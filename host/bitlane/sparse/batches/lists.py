@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.checks import LARGEST_FIELD, RowLocation, check_finite
-from bitlane.sparse.batches.columns import labels_of, times_of
+from bitlane.sparse.batches.columns import labels_of, times_of, weights_of
 from bitlane.sparse.batches.schema import ListSchema, wanted_columns
 
 
@@ -42,7 +42,7 @@ def batch_of_lists(
     location : RowLocation
         Of the first row.
     labelled : bool, default=True
-        False: without a label column, labels are nan.
+        False: without a label column, labels are nan; weights are not read.
 
     Returns
     -------
@@ -77,7 +77,8 @@ def batch_of_lists(
         if not np.isfinite(values).all():
             check_finite(values, _rows_of(offsets), f"values {schema.values!r}", location)
     labels, times = labels_of(rows, schema, task, positive, location), times_of(rows, schema, location)
-    return Batch(numbers.astype(np.uint64), fields, values, offsets, labels, times)
+    weights = weights_of(rows, schema, location, labelled)
+    return Batch(numbers.astype(np.uint64), fields, values, offsets, labels, times, weights)
 
 
 def _flat(rows: pa.RecordBatch, name: str, location: RowLocation) -> tuple[pa.Array, NDArray[np.int64]]:

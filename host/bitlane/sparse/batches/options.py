@@ -19,9 +19,9 @@ class ReadOptions:
 
     Attributes
     ----------
-    label, time : str, optional
+    label, time, weight : str, optional
         Columns; instead of a schema, whose other columns are then chosen by `columns.default_schema`. The label is
-        "label" by default.
+        "label" by default. Of npz files, `weight` is an array.
     schema : Schema or ListSchema, optional
         The columns of CSV, Parquet and Arrow files.
     task : {"classification", "regression"}, default="classification"
@@ -29,7 +29,7 @@ class ReadOptions:
     positive : str, optional
         The label that is 1, all others being 0: see `labels.labels_of_values`.
     labelled : bool, default=True
-        False: CSV, Parquet and Arrow files may lack the label column; labels are then nan.
+        False: CSV, Parquet and Arrow files may lack the label column; labels are then nan. Weights are not read.
     max_fields : int, optional
         Fields must be below it.
     batch_rows : int, default=8192
@@ -72,12 +72,17 @@ class ReadOptions:
         So many of the rows of files are test rows, by their numbers: see `left_out.is_held_out`. They are left out.
     is_test : bool, default=False
         With `test_fraction`: read the test rows, and leave out all others.
+    thinned : bool, default=False
+        Leave out rows of weight 0, as a training does.
+    negatives : float, optional
+        Share of the rows with label 0 that stays, chosen by the rows' numbers and `seed`: see `thinning.Thinning`.
     filesystem : pyarrow.fs.FileSystem, optional
         Where the paths are; by default each path says it.
     """
 
     label: str | None = None
     time: str | None = None
+    weight: str | None = None
     schema: Schema | ListSchema | None = None
     task: str = "classification"
     positive: str | None = None
@@ -102,6 +107,8 @@ class ReadOptions:
     share: tuple[int, int] = (0, 1)
     test_fraction: float | None = None
     is_test: bool = False
+    thinned: bool = False
+    negatives: float | None = None
     filesystem: Any = None
 
     def __post_init__(self) -> None:
@@ -118,6 +125,10 @@ class ReadOptions:
             raise DataError(f"share={self.share} must be an index, from 0, and the number of shares above it")
         if self.test_fraction is not None and not 0.0 < self.test_fraction < 1.0:
             raise DataError(f"a test fraction of {self.test_fraction:g} is not between 0 and 1, for example 0.1")
+        if self.negatives is not None:
+            check_negatives(self.negatives, self.task)
+            if self.shuffle_files:
+                raise DataError("negatives are chosen by the rows' numbers: set shuffle_files=False")
         if self.format is not None and self.format not in NAMES:
             raise DataError(f"format={self.format!r} is unknown; choose {', '.join(NAMES)}")
         if self.encoding is not None:
@@ -127,7 +138,21 @@ class ReadOptions:
         check_decimal(self.decimal)
         if self.split not in SPLITS:
             raise DataError(f"split={self.split!r} is unknown; choose 'train' or 'test'")
-        if self.schema is not None and (self.label, self.time) != (None, None):
-            given = (self.label or self.schema.label, self.time or self.schema.time)
-            if given != (self.schema.label, self.schema.time):
-                raise DataError(f"label and time {given} differ from those of the schema: set them there")
+        if self.schema is not None:
+            given, own = ((each.label, each.time, each.weight) for each in (self, self.schema))
+            if any(mine not in (None, its) for mine, its in zip(given, own, strict=True)):
+                raise DataError(f"label, time and weight {given} differ from those of the schema: set them there")
+
+    @property
+    def thins(self) -> bool:
+        """Whether rows may be left out by `thinned` and `negatives`."""
+        weight = self.weight if self.schema is None else self.schema.weight
+        return self.negatives is not None or (self.thinned and weight is not None)
+
+
+def check_negatives(share: float, task: str) -> None:
+    """Raise DataError unless a share of the rows with label 0 can be kept."""
+    if task != "classification":
+        raise DataError(f"negatives={share:g}: a regression has no negatives; omit it")
+    if not 0.0 < share < 1.0:
+        raise DataError(f"negatives={share:g}: the share of the rows with label 0 that is kept is between 0 and 1")

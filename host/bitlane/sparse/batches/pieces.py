@@ -167,11 +167,11 @@ def columns_of(file: DataFile, options: ReadOptions) -> pa.Schema:
 
 # --- text
 def _text_pieces(file: DataFile, options: ReadOptions, skip: Skip) -> Iterator[Piece]:
-    line = 1
+    line, is_numbered = 1, options.test_fraction is not None or options.negatives is not None
     for block in _blocks(file, options.block_bytes):
         lines = block.count(b"\n")
         count = count_vw_rows if file.format == "vw" else count_rows
-        rows = count(block) if skip.rows or options.test_fraction is not None else 0
+        rows = count(block) if skip.rows or is_numbered else 0
         if not (skip.rows and skip.passes(rows)):
             yield Piece(_text_decoder(block, file, options, line), skip.rest(), rows)
         line += lines
@@ -225,6 +225,7 @@ def _array_pieces(file: DataFile, options: ReadOptions, skip: Skip, cache: dict[
                 split=options.split,
                 task=options.task,
                 positive=options.positive,
+                weight=options.weight if options.labelled else None,
                 max_fields=options.max_fields,
                 location=RowLocation(file.name),
             )

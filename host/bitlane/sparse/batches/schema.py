@@ -1,4 +1,4 @@
-"""Which columns of a data set are features, label and time; stored in a saved model."""
+"""Which columns of a data set are features, label, time and weight; stored in a saved model."""
 
 from __future__ import annotations
 
@@ -68,6 +68,8 @@ class Schema:
     decimal : {".", ","}, default="."
         Of numbers in text: of labels, of numeric columns and of others of the type number. With a comma, texts with a
         point are no numbers.
+    weight : str, optional
+        How many rows each row counts as: see `columns.weights_of`.
     """
 
     label: str = DEFAULT_LABEL
@@ -82,6 +84,7 @@ class Schema:
     several_separator: str = SEPARATOR
     transforms: tuple[Transform, ...] = ()
     decimal: str = POINT
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
@@ -107,7 +110,7 @@ class Schema:
         several = [name for name, _ in self.several]
         object.__setattr__(self, "transforms", as_transforms(self.transforms))
         check_columns(self.transforms, self.numeric, self.categorical, self.label)
-        others = [name for name in (self.label, self.time) if name]
+        others = [name for name in (self.label, self.time, self.weight) if name]
         used = Counter([*self.categorical, *self.numeric, *several, *others, *self.part_names])
         for name, times in used.items():
             if times > 1:
@@ -129,7 +132,7 @@ class Schema:
             for name in group:
                 if name in dict(self.several):
                     raise DataError(f"cross {shown!r} has column {name!r}, which has several values in a cell")
-                if name in self.numeric or name in (self.label, self.time):
+                if name in self.numeric or name in (self.label, self.time, self.weight):
                     raise DataError(f"cross {shown!r} has column {name!r}, which is not categorical")
 
     @property
@@ -188,6 +191,7 @@ class Schema:
         parts = [f"label {self.label}"]
         parts += [f"time {self.time}"] if self.time is not None else []
         parts += ["decimal commas"] if self.decimal == COMMA else []
+        parts += [f"weight {self.weight}"] if self.weight is not None else []
         if self.categorical:
             parts.append("categorical " + ", ".join(f"{name} ({self._kind_of(name)})" for name in self.categorical))
         if self.numeric:
@@ -219,7 +223,7 @@ class Schema:
             del settings["transforms"]
         if self.decimal == POINT:
             del settings["decimal"]
-        return {"kind": "columns", **settings}
+        return _without_weight({"kind": "columns", **settings})
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,8 @@ class ListSchema:
         Lists of numbers, as long as the keys; without it all values are 1.
     time : str, optional
         Timestamps, dates, or seconds since 1970.
+    weight : str, optional
+        How many rows each row counts as: see `columns.weights_of`.
     """
 
     label: str = DEFAULT_LABEL
@@ -244,6 +250,7 @@ class ListSchema:
     fields: str | None = None
     values: str | None = None
     time: str | None = None
+    weight: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -252,7 +259,7 @@ class ListSchema:
 
     def as_json(self) -> dict[str, Any]:
         """Return the schema as JSON takes it."""
-        return {"kind": "lists", **asdict(self)}
+        return _without_weight({"kind": "lists", **asdict(self)})
 
 
 def schema_from_json(data: Mapping[str, Any]) -> Schema | ListSchema:
@@ -267,6 +274,11 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema | ListSchema:
         return Schema(**settings) if kind == "columns" else ListSchema(**settings)
     except TypeError as error:
         raise DataError(f"schema has settings that this version does not know: {error}") from error
+
+
+def _without_weight(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without weights as versions wrote it that knew none."""
+    return {name: given for name, given in record.items() if name != "weight" or given is not None}
 
 
 def read_schema(data: Mapping[str, Any]) -> Schema | ListSchema | None:
@@ -285,7 +297,7 @@ def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str,
         The file's columns.
     file : str
     labelled : bool, default=True
-        False: the label may be missing.
+        False: the label may be missing, and weights are not read.
 
     Raises
     ------
@@ -297,10 +309,12 @@ def wanted_columns(schema: Schema | ListSchema, names: Sequence[str], file: str,
         wanted.append(schema.label)
     if schema.time is not None:
         wanted.append(schema.time)
+    if schema.weight is not None and labelled:
+        wanted.append(schema.weight)
     there = Counter(names)
     for name in wanted:
         if name not in there:
-            what = "label column" if name == schema.label else "column"
+            what = {schema.label: "label column", schema.weight: "weight column"}.get(name, "column")
             raise DataError(f"{file}: there is no {what} {name!r}{near_names(name, names)}")
         if there[name] > 1:
             raise DataError(f"{file}: column {name!r} appears twice: rename one of them")

@@ -37,6 +37,7 @@ def schema_to_toml(
     lines += [f"several_separator = {_quoted(schema.several_separator)}"] if schema.several else []
     lines += [f"decimal = {_quoted(schema.decimal)}"] if schema.decimal != POINT else []
     lines += [f"time = {_quoted(schema.time)}"] if schema.time is not None else []
+    lines += [f"weight = {_quoted(schema.weight)}"] if schema.weight is not None else []
     if schema.crosses:
         groups = ", ".join(_list(group) for group in schema.crosses)
         lines += ["# each cross is a feature of its own", f"crosses = [{groups}]"]

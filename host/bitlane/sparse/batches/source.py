@@ -17,6 +17,7 @@ from bitlane.sparse.batches.left_out import part_of
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.sparse.batches.thinning import Thinning
 from bitlane.support.csv_text import HEAD_BYTES, column_of
 from bitlane.support.optional import require_extra
 from bitlane.support.user_warnings import warn_user
@@ -60,6 +61,16 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """End the source: `batches` returns soon."""
+        ...
+
+
+@runtime_checkable
+class Thinned(Protocol):
+    """A source that may leave out rows of label 0, and counts them."""
+
+    @property
+    def thinning(self) -> Thinning:
+        """What leaves them out."""
         ...
 
 
@@ -113,6 +124,8 @@ class FileSource:
         Time that callers waited for a batch.
     rows : int
         Rows that callers got.
+    thinning : Thinning
+        Counts the rows of label 0 that were left out.
 
     Raises
     ------
@@ -124,10 +137,17 @@ class FileSource:
         require_extra("numba", "Reading sparse rows", "'bitlane[sparse]'")
         require_extra("pyarrow", "Reading sparse rows", "'bitlane[sparse]'")
         from bitlane.sparse.batches.files import find_files
+        from bitlane.sparse.batches.text import LAYOUTS
 
         self.options = ReadOptions() if options is None else options
         self.files: list[DataFile] = find_files(paths, self.options.filesystem, self.options.format)
         self._set_encoding()
+        for file in self.files if self.options.weight is not None else ():
+            if file.format in LAYOUTS:
+                raise DataError(
+                    f"{file.name}: {file.format} has no weights of rows: omit --weight, or use CSV or Parquet"
+                )
+        self.thinning = Thinning(self.options.negatives, self.options.seed)
         self.types: dict[str, str] = {}
         self.schema = self._find_schema()
         self._find_namespaces()
@@ -175,15 +195,16 @@ class FileSource:
         self.types = types_of(columns)
         if schema is not None:
             return schema.with_types(self.types)
-        label, ignore = options.label, options.ignore
+        label, weight, ignore = options.label, options.weight, options.ignore
         if not options.header and options.column_names is None:
-            label = None if label is None else column_of(label, columns.names)
+            label, weight = (None if each is None else column_of(each, columns.names) for each in (label, weight))
             ignore = tuple(column_of(each, columns.names) for each in ignore)
         return default_schema(
             columns,
             name,
             label=label,
             time=options.time,
+            weight=weight,
             labelled=options.labelled,
             ignore=ignore,
             decimal=options.decimal,
@@ -195,6 +216,11 @@ class FileSource:
         first = next((file for file in self.files if file.format == "vw"), None)
         if first is not None and self.options.namespaces is None:
             self.options = replace(self.options, namespaces=first_namespaces(first, self.options))
+
+    @property
+    def thins(self) -> bool:
+        """Whether rows may be left out by their weights and labels: those of Vowpal Wabbit's text have weights."""
+        return self.options.thins or (self.options.thinned and any(file.format == "vw" for file in self.files))
 
     @property
     def has_tables(self) -> bool:
@@ -221,7 +247,7 @@ class FileSource:
     def fitted(
         self, schema: Schema, standard: Sequence[str] | None = None, buckets: Mapping[str, int] | None = None
     ) -> Schema:
-        """Return a schema with what the first rows of the first table say.
+        """Return a schema with what the first rows of the first table say; those of weight 0 do not count.
 
         Parameters
         ----------
@@ -231,12 +257,16 @@ class FileSource:
         buckets : mapping of str to int, optional
             Columns that get edges of so many buckets.
         """
+        from bitlane.sparse.batches.columns import weights_of
         from bitlane.sparse.batches.moments import edges_of, scales_of
 
         names = schema.numeric if standard is None else standard
         rows, location = self.first_rows(schema) if names or buckets else (None, None)
         if rows is None or location is None:
             return schema
+        weights = weights_of(rows, schema, location, self.options.labelled)
+        if weights is not None:
+            rows = rows.filter(weights > 0)
         scales = [each for each in schema.scales if each[0] not in names]
         scales += scales_of(rows, names, location, schema)
         transforms = [
@@ -250,7 +280,8 @@ class FileSource:
     def _known_rows(self) -> int | None:
         from bitlane.sparse.batches.pieces import COUNTED, known_rows
 
-        if self.options.test_fraction is not None or any(file.format not in COUNTED for file in self.files):
+        is_part = self.options.test_fraction is not None or self.thins
+        if is_part or any(file.format not in COUNTED for file in self.files):
             return None
         with ThreadPoolExecutor(_OPENERS) as pool:
             counts = list(pool.map(lambda file: known_rows(file, self.options.split), self.files))
@@ -286,15 +317,16 @@ class FileSource:
         finally:
             batches.close()
         if start + count == 0 and options.share[1] == 1:
-            raise DataError(f"{', '.join(file.name for file in self.files[:3])}: there are no rows")
+            what = "there are no rows" + (" to learn: all weights are 0" if self.thins else "")
+            raise DataError(f"{', '.join(file.name for file in self.files[:3])}: {what}")
         if count:
             self._epoch_rows = start + count
 
     def _pieces(self, epoch: int, start: int) -> Generator[Callable[[], Batch], None, None]:
         from bitlane.sparse.batches.pieces import Skip, pieces_of
 
-        share, fraction = self.options.share, self.options.test_fraction
-        is_whole = share[1] == 1 and fraction is None
+        share, fraction, thins = self.options.share, self.options.test_fraction, self.thins
+        is_whole = share[1] == 1 and fraction is None and not thins
         skip = Skip(start if is_whole else 0)
         files = [self.files[index] for index in file_order(len(self.files), self.options, epoch)]
         pieces: Iterator[Piece] = (
@@ -302,6 +334,8 @@ class FileSource:
         )
         if fraction is not None:
             pieces = part_of(pieces, fraction, is_test=self.options.is_test)
+        if thins:
+            pieces = self.thinning.of_pieces(pieces)
         yield from pieces if is_whole else _shared(pieces, share, start)
 
 

@@ -10,11 +10,15 @@ from pathlib import Path
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.options import ReadOptions
 from bitlane.sparse.batches.pipeline import ahead, in_order
 from bitlane.sparse.batches.schema import ListSchema, Schema
+from bitlane.sparse.batches.thinning import Thinning
 from bitlane.support.optional import require_extra
 
 if TYPE_CHECKING:
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 SEGMENTS = ("parquet", "arrow")
 _PAUSE = 0.05  # seconds; so soon a waiting reader sees that it shall end
 _BATCHES_AHEAD = 4
-Chunk = tuple["StreamOffset", Batch | None]  # rows of a segment and their end; None behind the last ones
+# the end of rows of a segment; the rows, None behind the last ones; if some are left out, the end behind each
+Chunk = tuple["StreamOffset", Batch | None, NDArray[np.int64] | None]
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class FolderStream:
         Time that callers waited for a batch.
     rows : int
         Rows that callers got.
+    thinning : Thinning
+        Counts the rows of label 0 that were left out. Rows are numbered within their segment.
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class FolderStream:
         self.folder = str(folder)
         self.offset = StreamOffset() if offset is None else offset
         self.schema = self.options.schema
+        self.thinning = Thinning(self.options.negatives, self.options.seed)
         self.wait_seconds = 0.0
         self.rows = 0
         self._system, self._root = locate_folder(self.folder, self.options.filesystem)
@@ -165,9 +173,9 @@ class FolderStream:
             row = done + skipped
             schema = self._schema_of(file)
             for piece in pieces_of(file, schema, replace(self.options, schema=schema), Skip(row)):
-                yield _named(piece, name, row)
+                yield self._named(piece, name, row)
                 row += piece.rows - piece.drop
-            yield _named(None, name, row)
+            yield self._named(None, name, row)
 
     def _schema_of(self, file: DataFile) -> Schema | ListSchema:
         from bitlane.sparse.batches.columns import default_schema, types_of
@@ -177,9 +185,23 @@ class FolderStream:
             self.schema = self.schema.with_types(types_of(columns_of(file, self.options)))
         if self.schema is None:
             options, columns = self.options, columns_of(file, self.options)
-            given = {name: getattr(options, name) for name in ("label", "time", "labelled", "ignore")}
+            names = ("label", "time", "weight", "labelled", "ignore")
+            given = {name: getattr(options, name) for name in names}
             self.schema = default_schema(columns, file.name, **given)
         return self.schema
+
+    def _named(self, piece: Piece | None, name: str, row: int) -> Callable[[], Chunk]:
+        def decode() -> Chunk:
+            if piece is None:
+                return StreamOffset(name, row), None, None
+            batch = piece()
+            end = StreamOffset(name, row + batch.rows)
+            if not self.options.thins:
+                return end, batch, None
+            rest, index = self.thinning(batch, row, zlib.crc32(name.encode()))
+            return end, rest, row + index + 1
+
+        return decode
 
     def _segments(self, closing: threading.Event, first: str) -> Generator[tuple[DataFile, str], None, None]:
         """Yield complete segments and their names from `first` on; wait for new ones."""
@@ -221,32 +243,25 @@ class FolderStream:
                 return
 
 
-def _named(piece: Piece | None, name: str, row: int) -> Callable[[], Chunk]:
-    def decode() -> Chunk:
-        if piece is None:
-            return StreamOffset(name, row), None
-        batch = piece()
-        return StreamOffset(name, row + batch.rows), batch
-
-    return decode
-
-
 def _cut_segments(chunks: Generator[Chunk, None, None], rows: int) -> Generator[tuple[StreamOffset, Batch], None, None]:
-    """Yield batches of `rows` rows, cut where the complete segment would be cut, with the offset behind each."""
+    """Yield batches of `rows` rows, cut where the complete segment would be cut, with the offset behind each.
+
+    Where rows are left out, `rows` others follow the last cut.
+    """
     held: list[Batch] = []
-    count = 0
+    count = 0  # rows before the next one, or since the last cut
     try:
-        for end, chunk in chunks:
+        for end, chunk, ends in chunks:
             if chunk is not None:
                 at, begin = 0, end.rows - chunk.rows
+                count = begin if ends is None else sum(batch.rows for batch in held)
                 while at < chunk.rows:
-                    room = rows - (begin + at) % rows
-                    taken = chunk.slice(at, at + room)
+                    taken = chunk.slice(at, at + rows - count % rows)
                     held.append(taken)
-                    at += taken.rows
-                    count = begin + at
+                    at, count = at + taken.rows, count + taken.rows
                     if count % rows == 0:
-                        yield StreamOffset(end.file, count), Batch.concatenate(held)
+                        last = begin + at if ends is None else int(ends[at - 1])
+                        yield StreamOffset(end.file, last), Batch.concatenate(held)
                         held = []
             elif held:
                 yield end, Batch.concatenate(held)

@@ -118,14 +118,15 @@ def parse_vw(
     Returns
     -------
     Batch
+        With weights, if it has labels.
 
     Raises
     ------
     DataError
-        Something else is in a line, a weight that is not 1, or an initial prediction: the message has file and line.
+        Something else is in a line, or an initial prediction: the message has file and line.
     """
     lines = _Lines(block, location)
-    labels = _labels(lines, task, positive, labelled)
+    labels, weights = _labels(lines, task, positive, labelled), _weights(lines) if labelled else None
     values, wrong = lines.numbers(lines.values, 1.0)
     if wrong >= 0:
         name, number = lines.shown(*lines.name(wrong)), lines.shown(*lines.values[wrong])
@@ -149,7 +150,7 @@ def parse_vw(
             f"{location.file}: namespace {others[0]!r} is not in the first block of the training: it shares the field "
             f"{len(namespaces)} with all such"
         )
-    return Batch(keys, fields, singles, lines.offsets, labels)
+    return Batch(keys, fields, singles, lines.offsets, labels, weights=weights)
 
 
 def namespaces_of(block: bytes, location: RowLocation) -> tuple[str, ...]:
@@ -163,20 +164,16 @@ def count_vw_rows(block: bytes) -> int:
 
 
 def _labels(lines: _Lines, task: str, positive: str | None, labelled: bool) -> NDArray[np.float32]:
-    label, weight, base = lines.words
+    label, _, base = lines.words
     missing = label[:, 0] == NONE
     if labelled and missing.any():
         row = int(missing.argmax())
         raise lines.error(row, "there is no label; a word that touches the first bar is a tag: write a blank before it")
-    for spans, usual, what in (
-        (weight, 1.0, "the importance weight"),
-        (base, 0.0, "the initial prediction"),
-    ):
-        numbers, wrong = lines.numbers(spans, usual)
-        if wrong < 0 and (numbers != usual).any():
-            wrong = int((numbers != usual).argmax())
-        if wrong >= 0:
-            raise lines.error(wrong, f"{what} is {lines.shown(*spans[wrong])}; only {usual:g} is read: omit it")
+    numbers, wrong = lines.numbers(base, 0.0)
+    if wrong < 0 and numbers.any():
+        wrong = int((numbers != 0).argmax())
+    if wrong >= 0:
+        raise lines.error(wrong, f"the initial prediction is {lines.shown(*base[wrong])}; only 0 is read: omit it")
     numbers, wrong = lines.numbers(label, np.nan)
     if wrong >= 0:
         raise lines.error(wrong, f"label {lines.shown(*label[wrong])} is no finite number")
@@ -196,6 +193,21 @@ def _labels(lines: _Lines, task: str, positive: str | None, labelled: bool) -> N
         raise lines.error(row, class_message(lines.shown(*label[row]).strip("'")))
     classes: NDArray[np.float32] = np.maximum(singles, 0)
     return classes
+
+
+def _weights(lines: _Lines) -> NDArray[np.float32]:
+    """Return the importance weights, 1 where a line has none."""
+    spans = lines.words[1]
+    numbers, wrong = lines.numbers(spans, 1.0)
+    if wrong >= 0:
+        raise lines.error(wrong, f"the importance weight is {lines.shown(*spans[wrong])}, which is no number")
+    with np.errstate(over="ignore"):
+        weights: NDArray[np.float32] = numbers.astype(np.float32)
+    good = np.isfinite(weights) & (weights >= 0)
+    if not good.all():
+        wrong = int(np.argmin(good))
+        raise lines.error(wrong, f"the importance weight is {numbers[wrong]:g}: a weight is finite and at least 0")
+    return weights
 
 
 def _fields(lines: _Lines, namespaces: Sequence[str]) -> tuple[NDArray[np.uint16], list[str]]:

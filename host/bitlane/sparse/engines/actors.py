@@ -155,6 +155,7 @@ class Learned:
     rows_done : int
         Rows that the worker has learned with it, those of earlier epochs and runs included.
     scores, labels : float32 [rows]
+    weights : float32 [rows] or None
     seen : RowsSeen, optional
         Of the first epoch.
     """
@@ -163,6 +164,7 @@ class Learned:
     rows_done: int
     scores: Floats
     labels: Floats
+    weights: Floats | None = None
     seen: RowsSeen | None = None
 
 
@@ -238,7 +240,7 @@ class WorkerActor:
         epoch, done = int(offset.get("epoch", 0)), learned_before(offset)
         seen = None if epoch else seen_rows(batch, done - batch.rows)
         with self._lock:
-            self._learned.append(Learned(epoch, done, scores, batch.labels, seen))
+            self._learned.append(Learned(epoch, done, scores, batch.labels, batch.weights, seen))
 
 
 def connected(shards: Sequence[Any], worker: str, access: Access, generation: int = 0) -> TrainingServers:

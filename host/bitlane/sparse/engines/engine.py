@@ -214,7 +214,7 @@ class RayTrainer:
             raise DataError("the data has no rows")
         self._count(merger, merger.newest + (self._reason is None), servers, workers)
         progress.epoch = options.epochs if self._reason is None else merger.epoch
-        progress.scores, progress.labels = merger.begun()
+        progress.scores, progress.labels, progress.weights = merger.begun()
         self._book.tick()
         return workers.counts
 
@@ -244,7 +244,7 @@ class RayTrainer:
         if logged and logged[-1]["rows_done"] > progress.rows_done:  # the driver was killed
             progress.seconds = logged[-1]["seconds"]
         else:
-            merger.restore(progress.scores, progress.labels)
+            merger.restore(progress.scores, progress.labels, progress.weights)
         progress.rows_done = merger.rows
         if run is not None and progress.log_bytes:
             text = (run.path / run.log.path.name).read_bytes()

@@ -58,17 +58,18 @@ class ScoreMerger:
         """Return the rows that a worker has learned."""
         return self._rows[worker]
 
-    def restore(self, scores: Floats, labels: Floats) -> None:
+    def restore(self, scores: Floats, labels: Floats, weights: Floats | None = None) -> None:
         """Begin with the scores of a window that an earlier run has begun."""
         if len(scores):
-            self._of_epoch(self.epoch).add(scores, labels)
+            self._of_epoch(self.epoch).add(scores, labels, weights)
 
     def add(self, worker: int, learned: Sequence[Learned]) -> None:
         """Add what a worker has learned; DivergedError if a score is not finite."""
         for each in learned:
             new = min(len(each.scores), each.rows_done - self._rows[worker])
             if new > 0:
-                self._of_epoch(each.epoch).add(each.scores[-new:], each.labels[-new:])
+                weights = None if each.weights is None else each.weights[-new:]
+                self._of_epoch(each.epoch).add(each.scores[-new:], each.labels[-new:], weights)
                 self._rows[worker], self._epochs[worker] = each.rows_done, each.epoch
                 if self._sample is not None and each.seen is not None:
                     self._sample.take(each.seen)
@@ -83,8 +84,8 @@ class ScoreMerger:
             if self._scores[epoch].rows >= self._window_rows or epoch < before:
                 yield epoch, self._scores.pop(epoch)
 
-    def begun(self) -> tuple[Floats, Floats]:
-        """Return scores and labels of the window that has begun in the newest epoch."""
+    def begun(self) -> tuple[Floats, Floats, Floats | None]:
+        """Return scores, labels and weights of the window that has begun in the newest epoch."""
         scores = self._scores.get(self.newest)
         return (Scores(self._loss) if scores is None else scores).arrays()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,12 +18,14 @@ from bitlane.support.scalars import as_boolean, as_integer, as_python
 from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 
 from .encoding import RowEncoder, find_encoder, rows_of
+from .validation import weights_a_row
 
 if TYPE_CHECKING:
     from bitlane.sparse.models.model import SparseModel
     from bitlane.sparse.parameters.optimizers import Optimizer
 
 Classes = NDArray[Any] | None  # of a classifier
+Weights = NDArray[np.float32] | None  # of rows
 
 MAX_SEED = (1 << 64) - 1
 PIECE_ROWS = 1 << 14  # learned in one call, rounded up to minibatches
@@ -73,42 +75,61 @@ class SparseEstimator(VersionedPickle, BaseEstimator):
         super().__setstate__(state)
 
     # --- training
-    def _fit(self, X: object, y: ArrayLike | None) -> None:
+    def _fit(self, X: object, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         self._check()
-        encoder = find_encoder(X, self.fields, self._needs_fields)
-        batch, classes = self._encoded(encoder, X, y, None)
+        encoder, weights = self._begin(X, sample_weight)
+        batch, classes = self._encoded(encoder, X, y, None, weights)
         if batch.rows == 0:
             raise DataError("X has 0 rows: at least one is needed")
         seed = as_seed(self.random_state, MAX_SEED)
         model = self._new_model(encoder, seed)
-        self._warn_of_labels(batch.labels, model)
+        self._warn_of_labels(batch, model)
         for epoch in range(self.epochs):
             order = np.random.default_rng((seed, epoch)).permutation(batch.rows) if self.shuffle else None
             self._learn(model, batch, order)
         self._remember(X, encoder, model, classes)
 
-    def _partial_fit(self, X: object, y: ArrayLike | None, classes: Classes = None) -> None:
+    def _partial_fit(
+        self, X: object, y: ArrayLike | None, sample_weight: ArrayLike | None, classes: Classes = None
+    ) -> None:
         self._check()
         fitted = self.__sklearn_is_fitted__()
-        encoder = self._encoder if fitted else find_encoder(X, self.fields, self._needs_fields)
-        batch, classes = self._encoded(encoder, X, y, classes)
+        encoder, weights = self._begin(X, sample_weight, self._encoder if fitted else None)
+        batch, classes = self._encoded(encoder, X, y, classes, weights)
         model = self.model_ if fitted else self._new_model(encoder, as_seed(self.random_state, MAX_SEED))
         self._learn(model, batch, None)
         if not fitted:
             self._remember(X, encoder, model, classes)
 
-    def _encoded(self, encoder: RowEncoder, X: object, y: ArrayLike | None, classes: Classes) -> tuple[Batch, Classes]:
-        """Return X with labels, and the classes that the estimator must remember."""
+    def _begin(
+        self, X: object, sample_weight: ArrayLike | None, encoder: RowEncoder | None = None
+    ) -> tuple[RowEncoder, Weights]:
+        """Return the encoder of X and the rows' weights; those of a batch are its own."""
+        if isinstance(X, Batch) and X.weights is not None:
+            if sample_weight is not None:
+                raise DataError("X has weights, and sample_weight is given too: omit one of them")
+            sample_weight = X.weights
+        weights = None if sample_weight is None else weights_a_row(sample_weight, rows_of(X))
+        counted = None if weights is None else weights > 0
+        return encoder or find_encoder(X, self.fields, self._needs_fields, counted), weights
+
+    def _encoded(
+        self, encoder: RowEncoder, X: object, y: ArrayLike | None, classes: Classes, weights: Weights
+    ) -> tuple[Batch, Classes]:
+        """Return X with labels and weights, without rows of weight 0, and the classes that the estimator remembers."""
         if y is None and isinstance(X, Batch):
             y = X.labels if np.any(X.labels % 1) else X.labels.astype(np.int64)
         labels, classes = self._labels(y, rows_of(X), classes)
-        return encoder.encode(X, type(self).__name__, labels), classes
+        batch = replace(encoder.encode(X, type(self).__name__, labels), weights=weights)
+        if weights is not None and not weights.all():
+            batch = batch.take(np.flatnonzero(weights))
+        return batch, classes
 
     def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
         """Return the labels for the model, and the classes that the estimator must remember."""
         raise NotImplementedError
 
-    def _warn_of_labels(self, labels: NDArray[np.float32], model: SparseModel) -> None:
+    def _warn_of_labels(self, batch: Batch, model: SparseModel) -> None:
         """Warn of labels that the training cannot reach."""
 
     def _new_model(self, encoder: RowEncoder, seed: int) -> SparseModel:
@@ -219,6 +240,7 @@ def _pack(model: SparseModel) -> dict[str, Any]:
         return {
             "spec": model.spec.to_json(),
             "rows_seen": model.rows_seen,
+            "surplus": model.surplus,
             "rows": list(table.items()),
             "table": table.state(),
             "matrices": {name: matrix.state() for name, matrix in model.matrices.items()},
@@ -231,7 +253,7 @@ def _unpack(state: dict[str, Any], device: str) -> SparseModel:
     from bitlane.sparse.models.spec import ModelSpec
 
     model = SparseModel(ModelSpec.from_json(state["spec"]), device)
-    model.rows_seen = state["rows_seen"]
+    model.rows_seen, model.surplus = state["rows_seen"], state.get("surplus", 0.0)
     model.parameters.table.load(state["rows"])
     model.parameters.table.restore(state["table"])
     for name, matrix in model.matrices.items():

@@ -36,7 +36,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
+    def fit(self: Self, X: object, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X and y, anew.
 
         Parameters
@@ -45,6 +45,9 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             See the estimator's notes.
         y : array-like of shape (rows,)
             Labels of two classes; optional if X is a `Batch`, whose labels they are then.
+        sample_weight : array-like of shape (rows,) or float, optional
+            How many rows each row counts as, 0 or more; a row of weight 0 is left out. Default: each counts as one. A
+            `Batch` may have weights of its own.
 
         Returns
         -------
@@ -57,10 +60,16 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         BitlaneError
             A library is not installed.
         """
-        self._fit(X, y)
+        self._fit(X, y, sample_weight)
         return self
 
-    def partial_fit(self: Self, X: object, y: ArrayLike | None = None, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self: Self,
+        X: object,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
         The labels of the first call set the intercept. Apart from that, learning rows in two calls is the same, to the
@@ -72,6 +81,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             As for `fit`.
         classes : array-like of two labels
             Needed in the first call, unless `fit` came before.
+        sample_weight
+            As for `fit`.
 
         Returns
         -------
@@ -88,7 +99,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             raise DataError("classes must be passed on the first call to partial_fit: both labels, in any order")
         if given is not None and not np.array_equal(given, known):
             raise DataError(f"classes={given.tolist()}: the model was fitted with {known.tolist()}")
-        self._partial_fit(X, y, known)
+        self._partial_fit(X, y, sample_weight, known)
         return self
 
     def decision_function(self, X: object) -> Floats:

@@ -87,7 +87,7 @@ class RowEncoder:
             wanted = "batches" if self.kind == "batch" else "arrays or tables"
             raise DataError(f"X is a {type(X).__name__}, but this {estimator} was fitted on {wanted}")
         if isinstance(X, Batch):
-            return X if labels is None else Batch(X.keys, X.fields, X.values, X.offsets, labels, X.times)
+            return X if labels is None else replace(X, labels=labels)
         check_names(X, self.names)
         if self.schema is not None:
             batch = _of_table(X if is_table(X) else self._named(X), self.schema)
@@ -116,7 +116,9 @@ class RowEncoder:
         return pa.table({name: _column(pa, array[:, j], name) for j, name in enumerate(self.names)})
 
 
-def find_encoder(X: object, fields: ArrayLike | None, needs_fields: bool) -> RowEncoder:
+def find_encoder(
+    X: object, fields: ArrayLike | None, needs_fields: bool, counted: NDArray[np.bool_] | None = None
+) -> RowEncoder:
     """Return the encoder of the first X.
 
     Parameters
@@ -126,6 +128,8 @@ def find_encoder(X: object, fields: ArrayLike | None, needs_fields: bool) -> Row
         The estimator's parameter: field of each column of an array, or the number of fields of batches.
     needs_fields : bool
         Whether the model uses fields.
+    counted : bool [rows], optional
+        Rows whose numbers of a table count for centres and scales. Default: all.
 
     Raises
     ------
@@ -139,7 +143,7 @@ def find_encoder(X: object, fields: ArrayLike | None, needs_fields: bool) -> Row
     if is_table(X):
         if fields is not None:
             raise DataError("fields applies to arrays and batches only: each column of a table is a field")
-        schema = _schema_of(X)
+        schema = _schema_of(X, counted)
         return RowEncoder("table", len(schema.field_names), len(schema.field_names), None, schema, column_names(X))
     columns = X.shape[1] if _is_sparse(X) else _check_shape(np.asarray(X))
     field_of = _field_of(fields, columns, needs_fields)
@@ -259,7 +263,7 @@ def _chunked(pa: Any, table: Any) -> list[Any]:
     return [column if column.num_chunks else pa.chunked_array([pa.array([], column.type)]) for column in table.columns]
 
 
-def _schema_of(X: object) -> Schema:
+def _schema_of(X: object, counted: NDArray[np.bool_] | None) -> Schema:
     from bitlane.sparse.batches.checks import RowLocation
     from bitlane.sparse.batches.columns import default_schema
     from bitlane.sparse.batches.moments import scales_of
@@ -270,6 +274,8 @@ def _schema_of(X: object) -> Schema:
     schema = default_schema(rows.schema, "X", label=_label(rows.schema.names), labelled=False)
     if not isinstance(schema, Schema):
         raise DataError("X has a column of lists, 'keys': pass a Batch instead")
+    if counted is not None:
+        rows = rows.filter(counted)
     return replace(schema, scales=scales_of(rows, schema.numeric, RowLocation("X", first=0)))
 
 

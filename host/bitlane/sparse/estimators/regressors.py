@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bitlane.sparse.batches.batch import Batch
 from bitlane.support.sklearn_compat import RegressorMixin
 from bitlane.support.user_warnings import warn_user
 
@@ -27,7 +28,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
     _loss: ClassVar[str] = "squared_error"
 
-    def fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
+    def fit(self: Self, X: object, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X and y, anew.
 
         Parameters
@@ -36,6 +37,9 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             See the estimator's notes.
         y : array-like of shape (rows,)
             Numbers, best of mean 0 and variance 1; optional if X is a `Batch`, whose labels they are then.
+        sample_weight : array-like of shape (rows,) or float, optional
+            How many rows each row counts as, 0 or more; a row of weight 0 is left out. Default: each counts as one. A
+            `Batch` may have weights of its own.
 
         Returns
         -------
@@ -48,10 +52,10 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         BitlaneError
             A library is not installed.
         """
-        self._fit(X, y)
+        self._fit(X, y, sample_weight)
         return self
 
-    def partial_fit(self: Self, X: object, y: ArrayLike | None = None) -> Self:
+    def partial_fit(self: Self, X: object, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the rows of X once, in their order, on top of what was learned before.
 
         The labels of the first call set the intercept. Apart from that, learning rows in two calls is the same, to the
@@ -59,7 +63,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
         Parameters
         ----------
-        X, y
+        X, y, sample_weight
             As for `fit`.
 
         Returns
@@ -71,7 +75,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         DataError, BitlaneError
             As for `fit`.
         """
-        self._partial_fit(X, y)
+        self._partial_fit(X, y, sample_weight)
         return self
 
     def predict(self, X: object) -> NDArray[np.float64]:
@@ -81,12 +85,14 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     def _labels(self, y: ArrayLike | None, rows: int, classes: Classes) -> tuple[NDArray[np.float32], Classes]:
         return as_numbers(one_a_row(y, rows), "y"), None
 
-    def _warn_of_labels(self, labels: NDArray[np.float32], model: SparseModel) -> None:
+    def _warn_of_labels(self, batch: Batch, model: SparseModel) -> None:
         """Warn of labels out of reach: t steps of FTRL or AdaGrad move a weight by about ``2 rate sqrt(t)``."""
         optimizer = model.spec.linear
         rate = getattr(optimizer, "alpha", getattr(optimizer, "learning_rate", 0.0))
-        begin = np.mean(labels, dtype=np.float64) if self.fit_intercept else 0.0
-        size, reach = np.sqrt(np.mean((labels - begin) ** 2)), 2 * rate * np.sqrt(self.epochs * len(labels))
+        labels = batch.labels.astype(np.float64)
+        begin = np.average(labels, weights=batch.weights) if self.fit_intercept else 0.0
+        size = np.sqrt(np.average((labels - begin) ** 2, weights=batch.weights))
+        reach = 2 * rate * np.sqrt(self.epochs * len(labels))
         if optimizer is not None and optimizer.name != "sgd" and size > reach:
             warn_user(
                 f"y differs by about {size:.3g} from {begin:.3g}, where the training begins, but the steps of "

@@ -65,6 +65,31 @@ def one_a_row(y: ArrayLike | None, rows: int) -> NDArray[Any]:
     return values
 
 
+def weights_a_row(sample_weight: ArrayLike | None, rows: int) -> NDArray[np.float32] | None:
+    """Return weights of rows, float32 [rows]; None if there are none.
+
+    Raises
+    ------
+    DataError
+        They have another shape, are no numbers, one is below 0 or not a finite float32, or all are 0.
+    """
+    if sample_weight is None:
+        return None
+    weights = as_numbers(as_array(sample_weight, "sample_weight"), "sample_weight")
+    if weights.ndim == 0:
+        weights = np.full(rows, weights, np.float32)
+    if weights.ndim != 1:
+        raise DataError(f"Sample weights must be 1D array or scalar, one number per row; got {weights.ndim} dimensions")
+    if len(weights) != rows:
+        raise DataError(f"sample_weight.shape == {weights.shape}, expected {(rows,)}: one weight for each row of X")
+    if len(weights) and weights.min() < 0:
+        row = int(np.argmax(weights < 0))
+        raise DataError(f"sample_weight of row {row} is {weights[row]:g}: it must be at least 0")
+    if len(weights) and not weights.any():
+        raise DataError("all sample weights are zero: there is nothing to learn from")
+    return weights
+
+
 def two_classes(labels: ArrayLike, name: str = "y") -> NDArray[Any]:
     """Return the two classes of labels, sorted.
 

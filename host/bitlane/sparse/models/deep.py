@@ -116,26 +116,27 @@ class Network:
         -------
         scores : float [rows]
         sparse : float [n, values]
-            Derivative of the sum of all rows' losses.
+            Derivative of the sum of all rows' losses, times their weights.
         outer : dict from name to array
-            Derivative of the mean of all rows' losses by the dense weights.
+            Derivative of the mean of all rows' losses, by weight, by the dense weights.
         """
         self.check(batch)
-        if batch.rows == 0:
+        if batch.total_weight == 0:
             return (
-                np.empty(0, weights.dtype),
+                self.scores(batch, weights, index, dense),
                 np.zeros_like(weights),
                 {name: np.zeros(shape, weights.dtype) for name, shape in self.shapes.items()},
             )
         pooled, sparse = self._pool(batch, weights, index)
         flat = pooled.reshape(batch.rows, -1)
         scores, slopes, inner, outer = self._dense.gradients(
-            flat, dense, lambda layers: self._slopes(layers + sparse, batch.labels)
+            flat, dense, lambda layers: self._slopes(layers + sparse, batch)
         )
         gradients = np.zeros_like(weights)
         features = (batch.fields, batch.values, batch.offsets)
         backward(weights, index, features, self._terms, slopes, (pooled, inner.reshape(pooled.shape)), gradients)
-        return scores + sparse, gradients, {name: each / weights.dtype.type(batch.rows) for name, each in outer.items()}
+        counted = weights.dtype.type(batch.total_weight)
+        return scores + sparse, gradients, {name: each / counted for name, each in outer.items()}
 
     def _pool(self, batch: Batch, weights: NDArray[Any], index: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the pooled embeddings [rows, fields, dim], and the scores [rows] without those of the layers."""
@@ -144,9 +145,11 @@ class Network:
         forward(weights, index, (batch.fields, batch.values, batch.offsets), self._terms, pooled, scores)
         return pooled, scores
 
-    def _slopes(self, scores: NDArray[Any], labels: NDArray[np.float32]) -> NDArray[Any]:
-        """Return the derivative of each row's loss by its score."""
+    def _slopes(self, scores: NDArray[Any], batch: Batch) -> NDArray[Any]:
+        """Return the derivative of each row's loss by its score, times the row's weight."""
+        predicted = scores
         if self.spec.loss == "log_loss":
             small = np.exp(-np.abs(scores))
-            return np.asarray(np.where(scores >= 0, 1, small) / (1 + small) - labels, scores.dtype)
-        return scores - labels
+            predicted = np.where(scores >= 0, 1, small) / (1 + small)
+        slopes = predicted - batch.labels
+        return np.asarray(slopes if batch.weights is None else slopes * batch.weights, scores.dtype)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.row_weights import check_weights, learn_counted
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.counting import WIDTH
@@ -95,6 +96,11 @@ class EnrichedModel:
             A label is neither 0 nor 1, or the statistics need times. Nothing was learned then.
         """
         self.statistics.check(batch)
+        check_weights(batch.weights)
+        return learn_counted(batch, self._learn, self.scores)
+
+    def _learn(self, batch: Batch) -> Floats:
+        """Learn and count a batch whose weights, if it has any, are above 0."""
         scores = [np.zeros(0, np.float32)]
         for start in range(0, batch.rows, self._rows):
             chunk = batch.slice(start, start + self._rows)

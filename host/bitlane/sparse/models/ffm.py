@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.sparse.models import losses, lr
-from bitlane.sparse.models.losses import slope
+from bitlane.sparse.models.losses import row_weight, slope
 from bitlane.sparse.models.lr import Features, Index, fetch, intercept_of, lead_of, longest_row
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
@@ -121,13 +121,13 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         bias: Memory,
         settings: Memory,
         codes: tuple[int, int, int, int, int],
-        rows_seen: int,
+        rows_seen: float,
         scores: Memory,
     ) -> None:
         """`codes`: the intercept's optimizer, the loss, whether rows are normalised, start of the factors in a row,
         floats from block to block.
         """
-        all_fields, values, offsets, labels = batch
+        all_fields, values, offsets, labels, row_weights = batch
         dense, loss, normalise, start, stride = codes
         memory, width = rows.reshape(rows.size), rows.shape[1]
         lead = lead_of(width)
@@ -135,9 +135,9 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         longest, zero, cast = longest_row(offsets), zeros(rows, lanes), rows.dtype.type
         x, weights = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype)
         starts, fields = np.empty(longest, np.int64), np.empty(longest, np.int64)
+        learned = max(rows_seen, 0.0)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
-            learned = max(rows_seen, 0) + r
             linear_settings = settings_at(linear, settings, 0, learned)
             factor_settings = settings_at(second, settings, first_factor, learned)
             bias_settings = settings_at(dense, settings, len(settings) - 1, learned)
@@ -159,7 +159,9 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             scores[r] = score
             if rows_seen < 0:
                 continue
-            gradient = cast(slope(loss, score, labels[r]))
+            counted = row_weight(row_weights, r)
+            learned += counted
+            gradient = cast(slope(loss, score, labels[r]) * counted)
             if len(bias):
                 step(dense, bias, 0, 1, gradient, intercept, bias_settings)
             if linear >= 0:
@@ -178,7 +180,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         scores: Memory,
     ) -> float:
         """`shape`: the loss or -1, whether rows are normalised."""
-        all_fields, values, offsets, labels = batch
+        all_fields, values, offsets, labels, row_weights = batch
         loss, normalise = shape
         memory, width = weights.reshape(weights.size), weights.shape[1]
         sums = gradients.reshape(gradients.size)
@@ -203,7 +205,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             scores[r] = score
             if loss < 0:
                 continue
-            gradient = cast(slope(loss, score, labels[r]))
+            gradient = cast(slope(loss, score, labels[r]) * row_weight(row_weights, r))
             total_slope += gradient
             if linear >= 0:
                 for i in range(count):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.sparse.models import losses, lr
-from bitlane.sparse.models.losses import slope
+from bitlane.sparse.models.losses import row_weight, slope
 from bitlane.sparse.models.lr import Features, Index, fetch, intercept_of, lead_of, longest_row
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
@@ -61,11 +61,11 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         bias: Memory,
         settings: Memory,
         codes: tuple[int, int, int],
-        rows_seen: int,
+        rows_seen: float,
         scores: Memory,
     ) -> None:
         """`codes`: the intercept's optimizer, the loss, the start of the factors in a row."""
-        _, values, offsets, labels = batch
+        _, values, offsets, labels, row_weights = batch
         dense, loss, start = codes
         memory, width = rows.reshape(rows.size), rows.shape[1]
         lead = lead_of(width)
@@ -73,9 +73,9 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
         longest, zero = longest_row(offsets), zeros(rows, lanes)
         x, weights, starts = np.empty(longest, rows.dtype), np.empty(longest, rows.dtype), np.empty(longest, np.int64)
         factors, sums = np.empty(longest * dim, rows.dtype), np.empty(dim, rows.dtype)
+        learned = max(rows_seen, 0.0)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
-            learned = max(rows_seen, 0) + r
             linear_settings = settings_at(linear, settings, 0, learned)
             factor_settings = settings_at(second, settings, 1, learned)
             bias_settings = settings_at(dense, settings, 2, learned)
@@ -98,7 +98,9 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             scores[r] = score
             if rows_seen < 0:
                 continue
-            gradient = rows.dtype.type(slope(loss, score, labels[r]))
+            counted = row_weight(row_weights, r)
+            learned += counted
+            gradient = rows.dtype.type(slope(loss, score, labels[r]) * counted)
             if len(bias):
                 step(dense, bias, 0, 1, gradient, intercept, bias_settings)
             for i in range(count):
@@ -113,7 +115,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
     def minibatch(
         weights: Memory, index: Index, batch: Features, bias: Memory, loss: int, gradients: Memory, scores: Memory
     ) -> float:
-        _, values, offsets, labels = batch
+        _, values, offsets, labels, row_weights = batch
         memory, summed, width = weights.reshape(weights.size), gradients.reshape(gradients.size), weights.shape[1]
         longest, zero = longest_row(offsets), zeros(weights, lanes)
         x, starts = np.empty(longest, weights.dtype), np.empty(longest, np.int64)
@@ -136,7 +138,7 @@ def kernels(dim: int, linear: int, second: int) -> tuple[Any, Any]:
             scores[r] = score
             if loss < 0:
                 continue
-            gradient = weights.dtype.type(slope(loss, score, labels[r]))
+            gradient = weights.dtype.type(slope(loss, score, labels[r]) * row_weight(row_weights, r))
             total_slope += gradient
             for i in range(count):
                 at, scaled = starts[i], gradient * x[i]

@@ -23,6 +23,12 @@ def slope(loss: int, score: float, label: float) -> float:
     return score - label
 
 
+@inner
+def row_weight(weights: NDArray[np.float32], row: int) -> float:
+    """Return how many rows a row counts as; `weights` is empty if each counts as one."""
+    return np.float64(weights[row]) if len(weights) else 1.0
+
+
 def predictions(loss: str, scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return probabilities for the log loss, and `scores` for the squared error."""
     if loss != "log_loss":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.sparse.models import losses
-from bitlane.sparse.models.losses import slope
+from bitlane.sparse.models.losses import row_weight, slope
 from bitlane.sparse.parameters import kernels as optimizer_kernels
 from bitlane.sparse.parameters import vectors
 from bitlane.sparse.parameters.compiling import inner, kernel
@@ -17,7 +17,8 @@ from bitlane.sparse.parameters.kernels import Memory, Settings, settings_at, ste
 from bitlane.support.instructions import prefetch
 
 Index = NDArray[np.int64]
-Features = tuple[NDArray[np.uint16], NDArray[np.float32], Index, NDArray[np.float32]]  # fields, values, offsets, labels
+# fields, values, offsets, labels, and weights of the rows or an empty array
+Features = tuple[NDArray[np.uint16], NDArray[np.float32], Index, NDArray[np.float32], NDArray[np.float32]]
 
 
 @inner
@@ -62,7 +63,7 @@ def kernels(linear: int) -> tuple[Any, Any]:
         bias: Memory,
         settings: Memory,
         codes: tuple[int, int],
-        rows_seen: int,
+        rows_seen: float,
         scores: Memory,
     ) -> None:
         """Score every row, and learn it before the next if `rows_seen` is at least 0.
@@ -74,28 +75,28 @@ def kernels(linear: int) -> tuple[Any, Any]:
         slots : int64 [nnz]
             -1 contributes nothing.
         batch : tuple
-            fields, values, offsets, labels.
+            fields, values, offsets, labels, weights of the rows (empty: each counts as one).
         bias : float [floats]
             The intercept's matrix, or empty.
         settings : float [blocks + 1, 6]
             Of the blocks of a row and of the intercept.
         codes : tuple of int
             The intercept's optimizer, the loss.
-        rows_seen : int
-            Rows learned before, or -1 to score only.
+        rows_seen : float
+            Weight of the rows learned before, or -1 to score only.
         scores : float [rows]
             Result.
         """
-        _, values, offsets, labels = batch
+        _, values, offsets, labels, row_weights = batch
         dense, loss = codes
         memory, width = rows.reshape(rows.size), rows.shape[1]
         lead = lead_of(width)
         fetch(memory, width, slots, 0, lead)
         weights = np.empty(longest_row(offsets), rows.dtype)
+        learned = max(rows_seen, 0.0)
         for r in range(len(labels)):
             fetch(memory, width, slots, offsets[r] + lead, offsets[r + 1] + lead)
             first, last = offsets[r], offsets[r + 1]
-            learned = max(rows_seen, 0) + r
             linear_settings = settings_at(linear, settings, 0, learned)
             bias_settings = settings_at(dense, settings, 1, learned)
             score = 0.0
@@ -109,7 +110,9 @@ def kernels(linear: int) -> tuple[Any, Any]:
             scores[r] = score
             if rows_seen < 0:
                 continue
-            gradient = rows.dtype.type(slope(loss, score, labels[r]))
+            counted = row_weight(row_weights, r)
+            learned += counted
+            gradient = rows.dtype.type(slope(loss, score, labels[r]) * counted)
             if len(bias):
                 step(dense, bias, 0, 1, gradient, intercept, bias_settings)
             for j in range(first, last):
@@ -129,7 +132,7 @@ def kernels(linear: int) -> tuple[Any, Any]:
         index : int64 [nnz]
             Index of each feature in `weights`; -1 contributes nothing.
         batch : tuple
-            fields, values, offsets, labels.
+            fields, values, offsets, labels, weights of the rows (empty: each counts as one).
         bias : float [1] or []
             The intercept.
         loss : int
@@ -140,9 +143,9 @@ def kernels(linear: int) -> tuple[Any, Any]:
         Returns
         -------
         total : float
-            Sum of the slopes of all rows: the intercept's gradient.
+            Sum of weight times slope of all rows: the intercept's gradient.
         """
-        _, values, offsets, labels = batch
+        _, values, offsets, labels, row_weights = batch
         total = 0.0
         for r in range(len(labels)):
             score = 0.0
@@ -154,7 +157,7 @@ def kernels(linear: int) -> tuple[Any, Any]:
             scores[r] = score
             if loss < 0:
                 continue
-            gradient = weights.dtype.type(slope(loss, score, labels[r]))
+            gradient = weights.dtype.type(slope(loss, score, labels[r]) * row_weight(row_weights, r))
             total += gradient
             for j in range(offsets[r], offsets[r + 1]):
                 if index[j] >= 0:

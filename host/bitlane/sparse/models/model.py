@@ -13,6 +13,7 @@ from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.base_rate import base_score
 from bitlane.sparse.models.losses import check_labels, predictions
+from bitlane.sparse.models.row_weights import check_weights, learn_counted, warn_of_long_steps
 from bitlane.sparse.models.shallow import Shallow
 from bitlane.sparse.models.spec import NETWORKS, ModelSpec
 from bitlane.sparse.parameters import storage
@@ -42,9 +43,14 @@ class SparseModel:
         Dense parameters by name.
     rows_seen : int
         Rows learned so far.
+    surplus : float
+        The sum of their weights, which rates that decay follow, less `rows_seen`: 0 without weights.
 
     Notes
     -----
+    A row of weight k counts as k copies of it in the same minibatch, for the steps of all optimizers. Where each row is
+    a step, it is one step with k times the gradient. A row of weight 0 is left out. Admission of keys counts rows.
+
     With ``spec.batch_rows == 1``, `learn` scores and learns row after row in place. Several threads may call it for the
     same model: Hogwild; they read and write the same rows without locks, so updates may be lost and no run repeats
     another. One thread is deterministic. Networks learn in one thread at a time.
@@ -57,6 +63,7 @@ class SparseModel:
         self._shallow = self._functions if isinstance(self._functions, Shallow) else None
         self.matrices: dict[str, Matrix] = self._functions.matrices()
         self.rows_seen = 0
+        self.surplus = 0.0
         self._begun = False
         self._counting = threading.Lock()
 
@@ -65,7 +72,7 @@ class SparseModel:
 
         Their mean score is then `base_score`: that of a row of unknown keys, too, unless the first factors or layers
         have a mean score of their own, which the intercept makes up for. Those of an FFM have. Nothing happens if the
-        model has no intercept, has begun, or the batch has no rows.
+        model has no intercept, has begun, or the batch has no rows of a weight above 0.
 
         Parameters
         ----------
@@ -78,21 +85,24 @@ class SparseModel:
             A label that the loss does not take, or a field above the limit.
         """
         check_labels(self.spec.loss, batch.labels)
+        check_weights(batch.weights)
         self._functions.check(batch)
         name = self._functions.intercept
         with self._counting:
-            if self._begun or not batch.rows:
+            if self._begun or not batch.total_weight:
                 return
             self._begun = True
             if name is None or self.rows_seen:
                 return
+            warn_of_long_steps(self.spec, batch.weights)
             few = batch.slice(0, _SCORED_ROWS)
             keys, index = unique_keys(few.keys)
             weights = self.parameters.weights_of(self.parameters.initial_rows(keys))
             dense = self.pull_dense()
             dense[name] = np.zeros_like(dense[name])
-            alone = float(np.mean(self._functions.scores(few, weights, index, dense), dtype=np.float64))
-            self.matrices[name].fill(base_score(self.spec.loss, batch.labels) - alone)
+            alone = self._functions.scores(few, weights, index, dense).astype(np.float64)
+            mean = float(np.average(alone, weights=few.weights if few.total_weight else None))
+            self.matrices[name].fill(base_score(self.spec.loss, batch.labels, batch.weights) - mean)
 
     def scores(self, batch: Batch) -> Floats:
         """Return the scores of a batch, float32 [rows]: the logit or the prediction.
@@ -127,10 +137,16 @@ class SparseModel:
         Raises
         ------
         DataError
-            A label that the loss does not take, or a field above the limit. Nothing was learned then.
+            A label that the loss does not take, a weight that is none, or a field above the limit. Nothing was learned
+            then.
         """
         check_labels(self.spec.loss, batch.labels)
+        check_weights(batch.weights)
         self._functions.check(batch)
+        return learn_counted(batch, self._learn, self.scores)
+
+    def _learn(self, batch: Batch) -> Floats:
+        """Learn a batch whose weights, if it has any, are above 0."""
         size = self.spec.batch_rows
         if size > 1:
             scores = [self._learn_minibatch(batch.slice(at, at + size)) for at in range(0, batch.rows, size)]
@@ -138,7 +154,7 @@ class SparseModel:
         assert self._shallow is not None
         table = self.parameters.table
         with table.pinned(batch.keys) as slots:
-            return self._shallow.walk(table.rows, slots, batch, self.matrices, self._count(batch.rows))
+            return self._shallow.walk(table.rows, slots, batch, self.matrices, self._count(batch))
 
     def gradients(
         self, batch: Batch, weights: Floats, index: NDArray[np.int64], dense: dict[str, Floats]
@@ -159,9 +175,9 @@ class SparseModel:
         -------
         scores : float32 [rows]
         sparse : float32 [n, values]
-            Sums over the rows.
+            Sums over the rows, times their weights.
         dense : dict of float32 arrays
-            Of the intercept sums over the rows; of a network's layers means.
+            Of the intercept sums over the rows, times their weights; of a network's layers means by weight.
         """
         results: tuple[Floats, Floats, dict[str, Floats]] = self._functions.gradients(batch, weights, index, dense)
         return results
@@ -179,6 +195,8 @@ class SparseModel:
         with table.frozen():
             storage.write_parameters(path, self.parameters, self.matrices)
             record = {"spec": self.spec.to_json(), "rows_seen": self.rows_seen, "keys": len(table)}
+            if self.surplus:
+                record["surplus"] = self.surplus
         storage.write_description(path, record)
 
     @classmethod
@@ -195,6 +213,7 @@ class SparseModel:
         try:
             model = cls(ModelSpec.from_json(record["spec"]), device)
             model.rows_seen = int(record["rows_seen"])
+            model.surplus = float(record.get("surplus", 0.0))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path / storage.DESCRIPTION} is damaged: {error}") from error
         storage.read_parameters(path, model.parameters, model.matrices, "model")
@@ -207,17 +226,18 @@ class SparseModel:
         weights = self.parameters.pull(keys, create=self.spec.sightings == 1)
         dense = self.pull_dense()
         scores, sparse_gradients, dense_gradients = self.gradients(batch, weights, index, dense)
-        seen = self._count(batch.rows)
+        seen = self._count(batch)
         self.parameters.push(keys, sparse_gradients, seen)
         for name, gradient in dense_gradients.items():
             self.matrices[name].push(gradient, seen)
         return scores
 
-    def _count(self, rows: int) -> int:
-        """Add `rows` to the rows seen; return the number before."""
+    def _count(self, batch: Batch) -> float:
+        """Add a batch to the rows seen; return their weight before."""
         with self._counting:
-            before = self.rows_seen
-            self.rows_seen += rows
+            before = self.rows_seen + self.surplus
+            self.rows_seen += batch.rows
+            self.surplus += batch.total_weight - batch.rows
         return before
 
 

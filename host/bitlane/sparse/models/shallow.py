@@ -18,6 +18,7 @@ from bitlane.sparse.parameters.layout import Layout, ParameterBlock
 Floats = NDArray[np.float32]
 Index = NDArray[np.int64]
 _NO_BIAS = np.zeros(0, np.float32)
+_NO_WEIGHTS = np.zeros(0, np.float32)
 
 
 class Shallow:
@@ -72,7 +73,7 @@ class Shallow:
                 )
 
     def walk(
-        self, rows: Floats, slots: Index, batch: Batch, matrices: dict[str, Matrix], rows_seen: int = -1
+        self, rows: Floats, slots: Index, batch: Batch, matrices: dict[str, Matrix], rows_seen: float = -1
     ) -> Floats:
         """Score every row by the rows of a table, and learn each before the next is scored.
 
@@ -83,8 +84,8 @@ class Shallow:
             -1 contributes nothing.
         batch : Batch
         matrices : dict of Matrix
-        rows_seen : int, default=-1
-            Rows learned before. -1: score only, change nothing.
+        rows_seen : float, default=-1
+            Weight of the rows learned before. -1: score only, change nothing.
 
         Returns
         -------
@@ -94,7 +95,7 @@ class Shallow:
         self.check(batch)
         bias = matrices["intercept"].row if "intercept" in matrices else _NO_BIAS
         scores = np.empty(batch.rows, np.float32)
-        self._online(rows, slots, _arrays(batch), bias, self._settings, self._codes, rows_seen, scores)
+        self._online(rows, slots, _arrays(batch), bias, self._settings, self._codes, float(rows_seen), scores)
         return scores
 
     def scores(self, batch: Batch, weights: Floats, index: Index, dense: dict[str, Floats]) -> Floats:
@@ -108,7 +109,7 @@ class Shallow:
     def gradients(
         self, batch: Batch, weights: Floats, index: Index, dense: dict[str, Floats]
     ) -> tuple[Floats, Floats, dict[str, Floats]]:
-        """Return the scores, and the sums over the rows of the gradients of `weights` and of `dense`."""
+        """Return the scores, and the sums over the rows of weight times gradient of `weights` and of `dense`."""
         self.check(batch)
         scores, gradients = np.empty(batch.rows, weights.dtype), np.zeros_like(weights)
         bias = dense.get("intercept", weights[:0].reshape(-1))
@@ -118,5 +119,6 @@ class Shallow:
 
 def _arrays(batch: Batch) -> tuple[NDArray[Any], ...]:
     """Return the arrays that kernels take. Read-only ones are copied: the kernels are compiled for writable ones."""
-    arrays = (batch.fields, batch.values, batch.offsets, batch.labels)
+    weights = _NO_WEIGHTS if batch.weights is None else batch.weights
+    arrays = (batch.fields, batch.values, batch.offsets, batch.labels, weights)
     return tuple(np.require(each, requirements=("C", "ALIGNED", "WRITEABLE")) for each in arrays)

@@ -51,19 +51,19 @@ class Matrix:
         read_weights(self.row[None], _SLOT, self._plan, self._settings, weights)
         return weights.reshape(self.shape)
 
-    def push(self, gradient: Floats, rows_seen: int = 0) -> None:
+    def push(self, gradient: Floats, rows_seen: float = 0) -> None:
         """Take one step of the optimizer.
 
         Parameters
         ----------
         gradient : float32, of the matrix's shape
-        rows_seen : int, default=0
-            Rows that the model has learned before: SGD's rate decays with them.
+        rows_seen : float, default=0
+            Weight of the rows that the model has learned before: SGD's rate decays with them.
         """
         if gradient.shape != self.shape:
             raise DataError(f"the gradient must have the shape {list(self.shape)}; got {list(gradient.shape)}")
         flat = np.ascontiguousarray(gradient, np.float32).reshape(1, -1)
-        update_rows(self.row[None], _SLOT, self._plan, self._settings, flat, rows_seen)
+        update_rows(self.row[None], _SLOT, self._plan, self._settings, flat, float(rows_seen))
 
     def fill(self, weight: float) -> None:
         """Begin anew with all weights equal to `weight`."""

@@ -23,8 +23,8 @@ _FTRL, _ADAGRAD, _SGD = FTRL.code, AdaGrad.code, SGD.code
 
 
 @_inner
-def settings_at(code: int, table: Memory, row: int, rows_seen: int) -> Any:
-    """Return row `row` of a table of settings as a tuple, with the learning rate after `rows_seen` rows."""
+def settings_at(code: int, table: Memory, row: int, rows_seen: float) -> Any:
+    """Return row `row` of a table of settings as a tuple, with the learning rate after rows of this weight."""
     rate = table[row, 0]
     if code == _SGD:
         rate = table.dtype.type(rate / (1.0 + float(table[row, 1]) * rows_seen))

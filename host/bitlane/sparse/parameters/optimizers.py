@@ -110,8 +110,8 @@ class SGD(Optimizer):
     """Stochastic gradient descent without momentum.
 
     A step with the gradient g: ``rate = learning_rate / (1 + decay t)`` with the number t of rows that the model has
-    learned before, ``w -= rate (g + l2 w)``; then the soft threshold: `w` moves by ``rate l1`` towards 0 and stops
-    there. Where g is 0, nothing changes.
+    learned before, or their weight, ``w -= rate (g + l2 w)``; then the soft threshold: `w` moves by ``rate l1`` towards
+    0 and stops there. Where g is 0, nothing changes.
 
     Parameters
     ----------

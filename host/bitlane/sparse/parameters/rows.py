@@ -96,7 +96,7 @@ def read_weights(rows: Memory, slots: Slots, plan: Plan, table: Memory, weights:
 
 
 @kernel(kernels, vectors)
-def update_rows(rows: Memory, slots: Slots, plan: Plan, table: Memory, gradients: Memory, rows_seen: int) -> None:
+def update_rows(rows: Memory, slots: Slots, plan: Plan, table: Memory, gradients: Memory, rows_seen: float) -> None:
     """Take one step in each of `slots`, which are distinct, with `gradients` [n, values]; -1 is left out."""
     memory, width = rows.reshape(rows.size), rows.shape[1]
     alone, (_, _, all_values, only, _) = len(plan) == 1, plan[0]

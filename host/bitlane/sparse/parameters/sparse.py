@@ -95,7 +95,7 @@ class SparseParameters:
             rows[missing] = self.initial_rows(keys[missing]) if self._admits_all else 0
         return rows
 
-    def push(self, keys: Keys, gradients: Floats, rows_seen: int = 0, *, create: bool = False) -> None:
+    def push(self, keys: Keys, gradients: Floats, rows_seen: float = 0, *, create: bool = False) -> None:
         """Take one step of the optimizers for each key.
 
         A weight whose gradient is 0 does not change: not by penalties either.
@@ -105,8 +105,8 @@ class SparseParameters:
         keys : uint64 [n]
             Distinct.
         gradients : float32 [n, values]
-        rows_seen : int, default=0
-            Rows that the model has learned before: SGD's rate decays with them.
+        rows_seen : float, default=0
+            Weight of the rows that the model has learned before: SGD's rate decays with them.
         create : bool, default=False
             Insert absent keys before; each counts as a sighting. Otherwise, or if admission refuses them, they are left
             out.
@@ -117,13 +117,13 @@ class SparseParameters:
             )
         if create:
             with self.table.pinned(keys) as slots:
-                self.step_rows(self.table.rows, slots, gradients, rows_seen)
+                self.step_rows(self.table.rows, slots, gradients, float(rows_seen))
             return
         with self.table.updating():
             self.table.changes.add(keys)
-            self.step_rows(self.table.rows, self.table.find(keys), gradients, rows_seen)
+            self.step_rows(self.table.rows, self.table.find(keys), gradients, float(rows_seen))
 
-    def step_rows(self, rows: Floats, slots: NDArray[np.int64], gradients: Floats, rows_seen: int) -> None:
+    def step_rows(self, rows: Floats, slots: NDArray[np.int64], gradients: Floats, rows_seen: float) -> None:
         """Take a step in rows of any array.
 
         Parameters
@@ -132,9 +132,9 @@ class SparseParameters:
         slots : int64 [n]
             Distinct; the gradient of -1 is left out.
         gradients : float32 [n, values]
-        rows_seen : int
+        rows_seen : float
         """
-        update_rows(rows, slots, self._plan, self._settings, gradients, rows_seen)
+        update_rows(rows, slots, self._plan, self._settings, gradients, float(rows_seen))
 
     def items(self, keep: Callable[[Keys], NDArray[np.bool_]] | None = None) -> Iterator[tuple[Keys, Floats]]:
         """Yield keys [n] and their weights [n, values], in the order of the keys' words.

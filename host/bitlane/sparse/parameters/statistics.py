@@ -108,8 +108,8 @@ class Statistics:
     ----------
     table : Table
         By the mix of key and field: sightings, clicks, and both decayed.
-    rows_seen : int
-        Rows counted.
+    rows_seen : float
+        Weight of the rows counted; without weights their number.
     """
 
     def __init__(self, settings: StatisticsSettings):
@@ -127,7 +127,7 @@ class Statistics:
         """Forget all that was counted."""
         sightings = self.settings.sightings
         self.table = Table(WIDTH, admission=Admission(sightings) if sightings > 1 else None)
-        self.rows_seen = 0
+        self.rows_seen: float = 0
         self._now: float | None = None  # of the last row: rows or seconds
         self._landmark = 0.0  # when the weight of a sighting in the table is 1
         self._totals = np.zeros(2)  # decayed rows and clicks
@@ -152,10 +152,10 @@ class Statistics:
         keys, fields, values = np.empty(most, np.uint64), np.empty(most, np.uint16), np.empty(most, np.float32)
         offsets = np.zeros(batch.rows + 1, np.int64)
         nnz = counting.append(_arrays(batch), summaries, self.keys, self.fields, (keys, fields, values, offsets))
-        return Batch(keys[:nnz], fields[:nnz], values[:nnz], offsets, batch.labels, batch.times)
+        return Batch(keys[:nnz], fields[:nnz], values[:nnz], offsets, batch.labels, batch.times, batch.weights)
 
     def update(self, batch: Batch) -> None:
-        """Count the rows of a batch, after a model has predicted them.
+        """Count the rows of a batch, each as often as its weight says, after a model has predicted them.
 
         Raises
         ------
@@ -169,15 +169,16 @@ class Statistics:
         distinct, index = unique_keys(words)
         sums = np.zeros((len(distinct), WIDTH))
         with self._counting:
-            weights = self._advance(self._moments(batch))
-            counting.tally(index, rows, batch.labels, weights, sums)
+            counts = np.ones(batch.rows) if batch.weights is None else batch.weights.astype(np.float64)
+            weights = self._advance(self._moments(batch)) * counts
+            counting.tally(index, rows, batch.labels, counts, weights, sums)
             with self.table.pinned(words) as slots:  # every sighting counts for the admission
                 slots_of_keys = np.empty(len(distinct), np.int64)
                 slots_of_keys[index] = slots
                 known = slots_of_keys >= 0
                 self.table.rows[slots_of_keys[known]] += sums[known]
             self._totals += (weights.sum(), weights @ batch.labels)
-            self.rows_seen += batch.rows
+            self.rows_seen += batch.total_weight
 
     def check(self, batch: Batch) -> None:
         """Raise DataError if a batch cannot be counted: a label is neither 0 nor 1, or times are missing."""
@@ -208,7 +209,7 @@ class Statistics:
     def restore(self, totals: Mapping[str, Any], chunks: Iterable[tuple[Any, ...]]) -> None:
         """Go on where statistics of the same settings stopped: with their `totals` and the items of their table."""
         self.reset()
-        self.rows_seen = int(totals["rows_seen"])
+        self.rows_seen = totals["rows_seen"]
         self._now = totals["now"]
         self._landmark = totals["landmark"]
         self._totals[:] = totals["weight"], totals["clicks"]

@@ -51,22 +51,22 @@ def fit_calibrator(model: FrozenModel, batches: Iterable[Batch], kind: str) -> d
     """
     check_calibrated_loss(model.spec.loss)
     scored = score_held_out([model], batches)
-    scores, labels = scored.scores[0], scored.labels
+    scores, labels, weights = scored.scores[0], scored.labels, scored.weights
     _check(scores, labels)
     if kind == PLATT:
-        slope, intercept = fit_platt(scores, labels)
+        slope, intercept = fit_platt(scores, labels, weights)
         if slope <= 0:
             raise DataError(_falling(len(labels), f"the slope of their fit is {slope:.3g}"))
         fitted: dict[str, Any] = {"slope": slope, "intercept": intercept}
     else:
-        knots, probabilities = fit_isotonic(scores, labels)
+        knots, probabilities = fit_isotonic(scores, labels, weights)
         if probabilities[0] == probabilities[-1]:
             raise DataError(_falling(len(labels), f"their fit is {probabilities[0]:.3g} everywhere"))
         knots, probabilities, error = thinned(knots, probabilities)
         fitted = {"scores": knots.tolist(), "probabilities": probabilities.tolist(), "error": error}
     calibrator = read_calibrator({"kind": kind, **fitted}, "this model")
     assert calibrator is not None
-    before, after = (measure(each, labels, "log_loss") for each in (scores, calibrator(scores)))
+    before, after = (measure(each, labels, "log_loss", weights) for each in (scores, calibrator(scores)))
     return {
         "kind": kind,
         **fitted,
@@ -82,7 +82,7 @@ def check_calibrated_loss(loss: str) -> None:
         raise DataError(f"a calibrator needs a model of log_loss; this one has {loss}: publish it without --calibrate")
 
 
-def fit_platt(scores: Floats, labels: Floats) -> tuple[float, float]:
+def fit_platt(scores: Floats, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """Return slope and intercept of Platt's line.
 
     As in Platt (1999), the target of a label 1 is ``(n1 + 1) / (n1 + 2)`` and that of a label 0 ``1 / (n0 + 2)``, with
@@ -95,6 +95,8 @@ def fit_platt(scores: Floats, labels: Floats) -> tuple[float, float]:
         Not all equal.
     labels : float32 [rows]
         0 or 1, both of them.
+    weights : float32 [rows], optional
+        How many rows each one counts as, above 0.
 
     Raises
     ------
@@ -103,8 +105,9 @@ def fit_platt(scores: Floats, labels: Floats) -> tuple[float, float]:
     """
     models = require_extra("sklearn.linear_model", "--calibrate", "'bitlane[datasets]'")
     positive = labels > 0
-    ones = int(np.count_nonzero(positive))
-    targets = np.where(positive, (ones + 1) / (ones + 2), 1 / (len(labels) - ones + 2))
+    counts = np.ones(len(labels)) if weights is None else weights.astype(np.float64)
+    ones, zeros = float(counts[positive].sum()), float(counts[~positive].sum())
+    targets = np.where(positive, (ones + 1) / (ones + 2), 1 / (zeros + 2))
     wide = scores.astype(np.float64)
     centre, scale = float(wide.mean()), float(wide.std())
     inputs = ((wide - centre) / scale)[:, None]
@@ -112,13 +115,13 @@ def fit_platt(scores: Floats, labels: Floats) -> tuple[float, float]:
     regression.fit(
         np.concatenate([inputs, inputs]),
         np.repeat([1, 0], len(labels)),
-        sample_weight=np.concatenate([targets, 1 - targets]),
+        sample_weight=np.concatenate([counts * targets, counts * (1 - targets)]),
     )
     slope = float(regression.coef_[0, 0]) / scale
     return slope, float(regression.intercept_[0]) - slope * centre
 
 
-def fit_isotonic(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
+def fit_isotonic(scores: Floats, labels: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
     """Return the knots of the function of scores that never falls and is nearest to the labels.
 
     Zadrozny and Elkan (2002). Rows of one score count as one with their mean label. Probabilities are at least half a
@@ -130,6 +133,8 @@ def fit_isotonic(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
     scores : float32 [rows]
     labels : float32 [rows]
         0 or 1.
+    weights : float32 [rows], optional
+        How many rows each one counts as, above 0.
 
     Returns
     -------
@@ -143,8 +148,10 @@ def fit_isotonic(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:
         scikit-learn is missing.
     """
     isotonic = require_extra("sklearn.isotonic", "--calibrate", "'bitlane[datasets]'")
-    fitted = isotonic.IsotonicRegression().fit(scores.astype(np.float64), labels.astype(np.float64))
-    least = max(0.5 / (len(labels) + 1), LEAST_PROBABILITY)
+    wide = None if weights is None else weights.astype(np.float64)
+    fitted = isotonic.IsotonicRegression().fit(scores.astype(np.float64), labels.astype(np.float64), wide)
+    rows = len(labels) if wide is None else wide.sum()
+    least = max(0.5 / (rows + 1), LEAST_PROBABILITY)
     probabilities = np.clip(fitted.y_thresholds_, least, 1 - least)
     return fitted.X_thresholds_.astype(np.float32), probabilities.astype(np.float32)
 

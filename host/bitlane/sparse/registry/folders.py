@@ -29,8 +29,9 @@ from bitlane.sparse.training.run_folder import LEARNED, find_model, read_setting
 
 _HASHING = ("schema", "label", "task", "fields")  # of the settings of a training: what a request becomes features by
 # And how files of held-out rows are read, where it is not as usual.
-_READING = ("format", "positive", "sep", "header", "names", "encoding", "comment", "namespaces")
+_READING = ("format", "positive", "weight", "sep", "header", "names", "encoding", "comment", "namespaces")
 _LEARNED = ("files", "test_fraction", "follow", "paths", LEARNED)  # and which rows it has learned
+_SHARES = ("negatives",)  # and of which of them a share
 
 Keys = NDArray[np.uint64]
 
@@ -113,7 +114,7 @@ def data_of(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     if not settings:
         return {}
     hashing = {name: settings.get(name) for name in _HASHING}
-    hashing |= {name: settings[name] for name in _READING if settings.get(name) not in (None, True)}
+    hashing |= {name: settings[name] for name in (*_READING, *_SHARES) if settings.get(name) not in (None, True)}
     return hashing | ({name: settings.get(name) for name in _LEARNED} if "files" in settings else {})
 
 

@@ -28,16 +28,19 @@ class HeldOutScores:
         Of each model. They may be NaN or infinite.
     losses : tuple of {"log_loss", "squared_error"}
         Of each model.
+    weights : float32 [rows] or None
     """
 
     labels: Floats
     scores: tuple[Floats, ...]
     losses: tuple[Loss, ...]
+    weights: Floats | None = None
 
     def quality(self, index: int) -> Quality | None:
         """Return how good the scores of a model are; None if one is not finite."""
         scores = self.scores[index]
-        return measure(scores, self.labels, self.losses[index]) if np.isfinite(scores).all() else None
+        measured = (scores, self.labels, self.losses[index], self.weights)
+        return measure(*measured) if np.isfinite(scores).all() else None
 
 
 def score_held_out(
@@ -55,11 +58,15 @@ def score_held_out(
     Raises
     ------
     DataError
-        There are no rows, or they are not features of these models.
+        There are no rows with a weight above 0, or they are not features of these models.
     """
     labels: list[Floats] = []
+    weights: list[Floats] = []
     scores: list[list[Floats]] = [[] for _ in models]
     for batch in batches:
+        if batch.weights is not None and not batch.weights.all():
+            batch = batch.take(np.flatnonzero(batch.weights))
+        weights += [] if batch.weights is None else [batch.weights]
         labels.append(batch.labels)
         found, has = zip(*(model.scores_and_known(batch) for model in models), strict=True)
         for own, each in zip(scores, found, strict=True):
@@ -67,6 +74,11 @@ def score_held_out(
         if known is not None:
             known.add(batch, has[0])
     if not sum(map(len, labels)):
-        raise DataError("the held-out data has no rows")
+        raise DataError("the held-out data has no rows" + (" of a weight above 0" if weights else ""))
     losses: list[Loss] = ["log_loss" if model.spec.loss == "log_loss" else "squared_error" for model in models]
-    return HeldOutScores(np.concatenate(labels), tuple(np.concatenate(each) for each in scores), tuple(losses))
+    return HeldOutScores(
+        np.concatenate(labels),
+        tuple(np.concatenate(each) for each in scores),
+        tuple(losses),
+        np.concatenate(weights) if weights else None,
+    )

@@ -16,7 +16,7 @@ NAME = "manifest.json"
 BASE, DELTA = "base", "delta"
 # What scores depend on, beside the weights: equal in a delta and its parent.
 _SCORING = ("kind", "loss", "dim", "fields", "hidden", "intercept", "normalise")
-_NO_FEATURES = ("label", "time")  # of a schema: columns that no key comes from
+_NO_FEATURES = ("label", "time", "weight")  # of a schema: columns that no key comes from
 
 
 @dataclass(frozen=True)

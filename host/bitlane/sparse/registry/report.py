@@ -94,33 +94,39 @@ def report_html(validation: Validation, registry: str, evidence: Evidence) -> st
     )
 
 
-def calibration_curve(predicted: Numbers, labels: Numbers) -> tuple[Numbers, Numbers]:
+def calibration_curve(predicted: Numbers, labels: Numbers, weights: Numbers | None = None) -> tuple[Numbers, Numbers]:
     """Return mean prediction and mean label of bins with as many rows each, float64 [bins] each.
 
     Parameters
     ----------
     predicted, labels : float [rows]
+    weights : float [rows], optional
+        By which the means are taken.
     """
     order = np.argsort(predicted, kind="stable")
     groups = [group for group in np.array_split(order, BINS) if len(group)]
-    means = [(predicted[group].mean(dtype=np.float64), labels[group].mean(dtype=np.float64)) for group in groups]
+    counts = np.ones(len(labels)) if weights is None else weights.astype(np.float64)
+    means = [[np.average(each[group], weights=counts[group]) for each in (predicted, labels)] for group in groups]
     first, second = np.array(means, np.float64).T
     return first, second
 
 
-def roc_curve(scores: Numbers, labels: Numbers) -> tuple[Numbers, Numbers]:
+def roc_curve(scores: Numbers, labels: Numbers, weights: Numbers | None = None) -> tuple[Numbers, Numbers]:
     """Return false and true positive rates, float64 [points] each, from (0, 0) to (1, 1).
 
     Parameters
     ----------
     scores, labels : float [rows]
         With labels of both classes.
+    weights : float [rows], optional
+        How many rows each one counts as.
     """
     order = np.argsort(-scores, kind="stable")
     positive = labels[order] > 0
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of equal scores
-    true = np.append(0, np.cumsum(positive)[last]) / np.count_nonzero(positive)
-    false = np.append(0, np.cumsum(~positive)[last]) / np.count_nonzero(~positive)
+    counts = np.ones(len(labels)) if weights is None else weights[order].astype(np.float64)
+    true, false = (np.append(0, np.cumsum(counts * each)[last]) for each in (positive, ~positive))
+    true, false = true / true[-1], false / false[-1]
     shown = np.unique(np.linspace(0, len(last), POINTS).astype(np.int64))
     return false[shown], true[shown]
 
@@ -168,14 +174,15 @@ def _score_plots(scored: Sequence[tuple[str, tuple[HeldOutScores, int]]]) -> lis
     figures = [_figure("Scores of the held-out rows", lambda axes: _histogram(axes, values, "score"))]
     if not logistic:
         return figures
-    labels = scored[0][1][0].labels
+    labels, weights = scored[0][1][0].labels, scored[0][1][0].weights
 
     def roc(axes: Axes) -> None:
-        _lines(axes, [(name, roc_curve(each, labels)) for name, each in values], "-")
+        _lines(axes, [(name, roc_curve(each, labels, weights)) for name, each in values], "-")
         axes.set(xlabel="share of the negative rows above a score", ylabel="share of the positive rows")
 
     def calibration(axes: Axes) -> None:
-        _lines(axes, [(name, calibration_curve(predictions("log_loss", each), labels)) for name, each in values], "o-")
+        predicted = [(name, predictions("log_loss", each)) for name, each in values]
+        _lines(axes, [(name, calibration_curve(each, labels, weights)) for name, each in predicted], "o-")
         axes.set(xlabel="mean prediction", ylabel="mean label")
 
     if 0 < np.count_nonzero(labels > 0) < len(labels):

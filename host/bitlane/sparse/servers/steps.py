@@ -47,7 +47,7 @@ class WorkerStep:
     dense : float32 [m]
         Gradients of the server's matrices side by side; empty for none.
     rows_seen : int
-        Rows that all workers have learned before, for rates that decay.
+        Weight of the rows that all workers have learned before, for rates that decay.
     stamp : int
         Clock of the table, for the ages of rows.
     oldest : int

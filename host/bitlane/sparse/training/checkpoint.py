@@ -2,7 +2,7 @@
 
     RUN/checkpoint-0000012/model/          the model, as `SparseModel.save` writes it
     RUN/checkpoint-0000012/progress.json   what the training has done
-    RUN/checkpoint-0000012/window.npz      scores and labels of the window that has begun
+    RUN/checkpoint-0000012/window.npz      scores, labels and weights of the window that has begun
     RUN/model                              a link to the model of the last checkpoint
 
 A checkpoint is written under a temporary name, forced to the disk and renamed. Earlier ones are removed after that.
@@ -32,6 +32,7 @@ from bitlane.support.checkpoint_folders import PART, checkpoint_after, checkpoin
 MODEL = "model"
 FORMAT = 1
 _OFFSET = "source"  # its name in progress.json
+_ARRAYS = ("scores", "labels", "weights")
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
 
 
@@ -57,6 +58,8 @@ class TrainingProgress:
         Offset of a stream; empty for other sources: plain JSON.
     scores, labels : float32 [rows]
         Of the window that has begun.
+    weights : float32 [rows], optional
+        Of its rows.
     sample : RowSample or None
         Of the rows of the first epoch; None if an older version of bitlane has begun the training. `RunFolder` keeps it
         beside the model.
@@ -72,6 +75,7 @@ class TrainingProgress:
     offset: dict[str, Any] = field(default_factory=dict)
     scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     labels: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    weights: NDArray[np.float32] | None = None
     sample: RowSample | None = field(default_factory=RowSample)
 
 
@@ -127,16 +131,17 @@ def load(path: Path) -> TrainingProgress:
         content["offset"] = content.pop(_OFFSET, {})
         if version == FORMAT:
             with np.load(path / "window.npz", allow_pickle=False) as arrays:
-                return TrainingProgress(**content, scores=arrays["scores"], labels=arrays["labels"])
+                return TrainingProgress(**content, **{name: arrays[name] for name in arrays.files if name in _ARRAYS})
     except _DAMAGE as error:
         raise DataError(f"checkpoint {path} is damaged ({type(error).__name__})") from error
     raise DataError(f"checkpoint {path} has format {version!r}, this bitlane reads {FORMAT}")
 
 
 def _write_progress(folder: Path, progress: TrainingProgress) -> None:
-    np.savez(folder / "window.npz", scores=progress.scores, labels=progress.labels)
-    elsewhere = ("scores", "labels", "sample")
-    content = {name: value for name, value in vars(progress).items() if name not in elsewhere}
+    content = dict(vars(progress))
+    del content["sample"]
+    arrays = {name: content.pop(name) for name in _ARRAYS}
+    np.savez(folder / "window.npz", **{name: each for name, each in arrays.items() if each is not None})
     content = {_OFFSET if name == "offset" else name: value for name, value in content.items()}
     text = json.dumps({"format": FORMAT, **plain(content)}, indent=1, allow_nan=False)
     (folder / "progress.json").write_text(text + "\n", encoding="utf-8")

@@ -37,17 +37,20 @@ def evaluate(
     Raises
     ------
     DataError
-        There are no rows, or a score is not finite.
+        There are no rows, all weights are 0, or a score is not finite.
     """
     scores = Scores(model.spec.loss)
     with NOTICE.watch(), closing(rows) as batches:
         for batch in batches:
             found, has = model.scores_and_known(batch)
-            scores.add(found, batch.labels)
+            scores.add(found, batch.labels, batch.weights)
             if known is not None:
                 known.add(batch, has)
             if on_rows is not None:
                 on_rows(batch.rows)
     if scores.rows == 0:
         raise DataError("there are no rows to evaluate on")
-    return scores.quality()
+    quality = scores.quality()
+    if not quality.rows:
+        raise DataError("the weights of all rows are 0: there are no rows to evaluate on")
+    return quality

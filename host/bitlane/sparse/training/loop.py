@@ -34,9 +34,7 @@ NOTICE = CompileNotice(
     LOG, "note: compiling loops with numba: some seconds, once for each machine; later runs use the cache"
 )
 
-Learned = tuple[
-    NDArray[np.float32], NDArray[np.float32], bool
-]  # scores, labels; whether no other piece is being learned
+Learned = tuple[NDArray[np.float32], Batch, bool]  # scores, their rows; whether no other piece is being learned
 Running = tuple[Batch, "Future[NDArray[np.float32]]"]
 
 
@@ -120,7 +118,7 @@ class Trainer:
         self._sizes = (-(-PIECE_ROWS // step) * step, self._window_rows)
         self._stream = source if isinstance(source, Stream) else None
         self._scores = Scores(model.spec.loss)
-        self._scores.add(self.progress.scores, self.progress.labels)
+        self._scores.add(self.progress.scores, self.progress.labels, self.progress.weights)
         self._waited = self._worked = 0.0
         self._pause = self._sweep_due = False
         self._given = self.progress.rows_done  # rows that were given to threads
@@ -174,8 +172,8 @@ class Trainer:
         if progress.epoch_rows == 0 and hasattr(self.model, "begin_epoch"):
             self.model.begin_epoch()
         self._pause = False
-        for scores, labels, quiet in self._learn(feed, stopping):
-            reason = self._count(scores, labels) or reason
+        for scores, piece, quiet in self._learn(feed, stopping):
+            reason = self._count(scores, piece) or reason
             if stopping.asked:
                 reason = "interrupted"
             due = self._book.is_checkpoint_due()
@@ -206,7 +204,7 @@ class Trainer:
                     self.model.begin(piece.slice(0, FIRST_ROWS))
                 self._tick_table(piece.rows)
                 if threads == 1:
-                    yield self._learn_piece(piece), piece.labels, True
+                    yield self._learn_piece(piece), piece, True
                     continue
                 running.append((piece, pool.submit(self._learn_piece, piece)))
                 while len(running) > threads + 1 or (self._pause and running):
@@ -256,10 +254,10 @@ class Trainer:
             share = max(0, idle) / self.options.threads
             self.progress.window_waiting += share * (time.perf_counter() - start)
 
-    def _count(self, scores: NDArray[np.float32], labels: NDArray[np.float32]) -> Reason | None:
+    def _count(self, scores: NDArray[np.float32], piece: Batch) -> Reason | None:
         """Take account of rows that were learned. Return why the training must stop, if it must."""
         progress, rows = self.progress, len(scores)
-        self._scores.add(scores, labels)
+        self._scores.add(scores, piece.labels, piece.weights)
         progress.epoch_rows, progress.rows_done = progress.epoch_rows + rows, progress.rows_done + rows
         if self._on_rows is not None:
             self._on_rows(rows)
@@ -292,7 +290,7 @@ class Trainer:
         self._tick()
         with self._book.stopped_clock():
             if self.run_folder is not None:
-                self.progress.scores, self.progress.labels = self._scores.arrays()
+                self.progress.scores, self.progress.labels, self.progress.weights = self._scores.arrays()
                 path = self.run_folder.save(self.progress, self.model.save)
                 LOG.info("checkpoint %s after %d rows", path, self.progress.rows_done)
             self._book.saved_rows = self.progress.rows_done
@@ -308,4 +306,4 @@ class Trainer:
 def _first(running: deque[Running]) -> Learned:
     """Wait for the first piece of those that are being learned."""
     piece, future = running.popleft()
-    return future.result(), piece.labels, not running
+    return future.result(), piece, not running

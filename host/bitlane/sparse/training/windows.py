@@ -36,6 +36,8 @@ class Quality:
         Root of the mean squared error. None for log loss, or without rows.
     mean_label, mean_prediction : float or None
         None without rows.
+    weight : float or None
+        Sum of the rows' weights, by which all means are taken and pairs count; None without weights.
     """
 
     rows: int
@@ -44,11 +46,17 @@ class Quality:
     rmse: float | None = None
     mean_label: float | None = None
     mean_prediction: float | None = None
+    weight: float | None = None
 
     @property
     def calibration(self) -> float | None:
         """Mean prediction over mean label; 1 is perfect. None if the mean label is 0, or without rows."""
         return self.mean_prediction / self.mean_label if self.mean_label and self.mean_prediction is not None else None
+
+    @property
+    def counted(self) -> float:
+        """Sum of the rows' weights; without weights the number of rows."""
+        return self.rows if self.weight is None else self.weight
 
     @property
     def constant_log_loss(self) -> float | None:
@@ -96,7 +104,7 @@ class Window:
     memory_over_data: float | None
 
 
-def measure(scores: Floats, labels: Floats, loss: Loss) -> Quality:
+def measure(scores: Floats, labels: Floats, loss: Loss, weights: Floats | None = None) -> Quality:
     """Return how good scores are.
 
     Parameters
@@ -106,7 +114,11 @@ def measure(scores: Floats, labels: Floats, loss: Loss) -> Quality:
     labels : float32 [rows]
         0 or 1 for log loss.
     loss : {"log_loss", "squared_error"}
+    weights : float32 [rows], optional
+        How many rows each one counts as. A row of weight 0 is left out.
     """
+    if weights is not None:
+        return _weighted(scores, labels, loss, weights)
     rows = len(scores)
     if rows == 0:
         return Quality(0)
@@ -121,7 +133,25 @@ def measure(scores: Floats, labels: Floats, loss: Loss) -> Quality:
     return Quality(rows, auc(scores, labels), log_loss, mean_label=mean_label, mean_prediction=mean_prediction)
 
 
-def auc(scores: Floats, labels: Floats) -> float | None:
+def _weighted(scores: Floats, labels: Floats, loss: Loss, weights: Floats) -> Quality:
+    counted = weights > 0
+    scores, labels, w = scores[counted], labels[counted], weights[counted].astype(np.float64)
+    total = float(w.sum())
+    if not len(w):
+        return Quality(0, weight=0.0)
+    z, y = scores.astype(np.float64), labels.astype(np.float64)
+    mean_label = float(np.dot(w, y)) / total
+    if loss == "squared_error":
+        rmse, mean = math.sqrt(float(np.dot(w, (z - y) ** 2)) / total), float(np.dot(w, z)) / total
+        return Quality(len(w), rmse=rmse, mean_label=mean_label, mean_prediction=mean, weight=total)
+    small = np.exp(-np.abs(z))
+    log_loss = float(np.dot(w, np.maximum(z, 0.0) + np.log1p(small) - y * z)) / total
+    mean = float(np.dot(w, np.where(z >= 0, 1.0, small) / (1.0 + small))) / total
+    area = auc(scores, labels, w)
+    return Quality(len(w), area, log_loss, mean_label=mean_label, mean_prediction=mean, weight=total)
+
+
+def auc(scores: Floats, labels: Floats, weights: NDArray[np.float64] | None = None) -> float | None:
     """Return the exact area under the ROC curve: the share of pairs in which the positive row has the higher score.
 
     A tie counts half (Mann and Whitney, 1947).
@@ -132,6 +162,8 @@ def auc(scores: Floats, labels: Floats) -> float | None:
         None is NaN.
     labels : float32 [rows]
         Positive above 0.
+    weights : float64 [rows], optional
+        Above 0. A pair counts as the product of its rows' weights.
 
     Returns
     -------
@@ -139,6 +171,8 @@ def auc(scores: Floats, labels: Floats) -> float | None:
         None if a class has no rows.
     """
     positive = labels > 0
+    if weights is not None:
+        return _weighted_auc(scores, positive, weights)
     above = int(np.count_nonzero(positive))
     below = len(labels) - above
     if above == 0 or below == 0:
@@ -147,6 +181,15 @@ def auc(scores: Floats, labels: Floats) -> float | None:
     ascending = np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
     won = int(_pairs_won(np.sort(ascending.astype(np.uint64) << np.uint64(1) | positive)))
     return won / (2 * above * below)
+
+
+def _weighted_auc(scores: Floats, positive: NDArray[np.bool_], weights: NDArray[np.float64]) -> float | None:
+    _, place = np.unique(scores, return_inverse=True)
+    place = place.reshape(-1)
+    above = np.bincount(place, np.where(positive, weights, 0.0))  # by score, ascending
+    below = np.bincount(place, np.where(positive, 0.0, weights))
+    pairs = above.sum() * below.sum()
+    return float(np.dot(above, np.cumsum(below) - below / 2) / pairs) if pairs else None
 
 
 @compiled
@@ -184,10 +227,10 @@ class Scores:
     def __init__(self, loss: Loss):
         self.loss = loss
         self.rows = 0
-        self._chunks: list[tuple[Floats, Floats]] = []
+        self._chunks: list[tuple[Floats, Floats, Floats | None]] = []
 
-    def add(self, scores: Floats, labels: Floats) -> None:
-        """Add the scores of the next rows.
+    def add(self, scores: Floats, labels: Floats, weights: Floats | None = None) -> None:
+        """Add the scores of the next rows; either all rows have weights or none has.
 
         Raises
         ------
@@ -199,20 +242,23 @@ class Scores:
                 f"a model's score became {scores[~np.isfinite(scores)][0]}: the training diverges; "
                 "lower the learning rate, or scale the values of the data"
             )
-        self._chunks.append((np.array(scores, np.float32), np.array(labels, np.float32)))
+        weights = None if weights is None else np.array(weights, np.float32)
+        self._chunks.append((np.array(scores, np.float32), np.array(labels, np.float32), weights))
         self.rows += len(scores)
 
-    def arrays(self) -> tuple[Floats, Floats]:
-        """Return scores and labels, float32 [rows] each."""
+    def arrays(self) -> tuple[Floats, Floats, Floats | None]:
+        """Return scores, labels, and weights if there are any: float32 [rows] each."""
         if not self._chunks:
-            return np.zeros(0, np.float32), np.zeros(0, np.float32)
-        scores, labels = (np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True))
-        self._chunks = [(scores, labels)]
-        return scores, labels
+            return np.zeros(0, np.float32), np.zeros(0, np.float32), None
+        scores, labels = (np.concatenate([chunk[each] for chunk in self._chunks]) for each in (0, 1))
+        given = [weights for *_, weights in self._chunks if weights is not None]
+        self._chunks = [(scores, labels, np.concatenate(given) if given else None)]
+        return self._chunks[0]
 
     def quality(self) -> Quality:
         """Return how good the scores are."""
-        return measure(*self.arrays(), self.loss)
+        scores, labels, weights = self.arrays()
+        return measure(scores, labels, self.loss, weights)
 
     def clear(self) -> None:
         """Begin the next window."""
@@ -237,20 +283,23 @@ def describe(window: Window) -> str:
 
 
 def quality_fields(quality: Quality) -> dict[str, Any]:
-    """Return the quality as a dictionary, with the calibration."""
-    return {**vars(quality), "calibration": quality.calibration}
+    """Return the quality as a dictionary, with the calibration, and with the weight if rows have weights."""
+    known = {name: value for name, value in vars(quality).items() if name != "weight" or value is not None}
+    return {**known, "calibration": quality.calibration}
 
 
 def pooled(windows: Sequence[Quality]) -> Quality:
-    """Return the quality of several windows as one: means weighted by rows.
+    """Return the quality of several windows as one: means weighted by rows, or by the rows' weights.
 
     Pairs of rows in different windows are not compared: the AUC is the mean of those windows that have one.
     """
 
     def mean(name: str, power: int = 1) -> float | None:
-        known = [(each.rows, getattr(each, name)) for each in windows if getattr(each, name) is not None]
+        known = [(each.counted, getattr(each, name)) for each in windows if getattr(each, name) is not None]
         rows = sum(count for count, _ in known)
         return float(sum(count * value**power for count, value in known) / rows) ** (1 / power) if rows else None
 
     rows = sum(each.rows for each in windows)
-    return Quality(rows, mean("auc"), mean("log_loss"), mean("rmse", 2), mean("mean_label"), mean("mean_prediction"))
+    weight = None if all(each.weight is None for each in windows) else sum(each.counted for each in windows)
+    mean_label, mean_prediction = mean("mean_label"), mean("mean_prediction")
+    return Quality(rows, mean("auc"), mean("log_loss"), mean("rmse", 2), mean_label, mean_prediction, weight)

@@ -24,25 +24,36 @@ def minibatches(
         Of a minibatch; the last one of an epoch may have fewer.
     epochs : int
     offset : dict
-        Where to resume: empty, or a yielded offset. Its ``"learned"`` counts the rows of all epochs before it.
+        Where to resume: empty, or a yielded offset. Its ``"learned"`` counts the rows of all epochs before it, and its
+        ``"weight"`` is theirs, if that is another number.
     """
-    learned = learned_before(offset)
+    learned, weight = learned_before(offset), weight_before(offset)
+
+    def behind(batch: Batch) -> dict[str, Any]:
+        nonlocal learned, weight
+        learned, weight = learned + batch.rows, weight + batch.total_weight
+        return {"learned": learned, **({} if weight == learned else {"weight": weight})}
+
     if isinstance(source, Stream):
         with closing(source.batches(0)) as batches:
             for batch in batches:
-                learned += batch.rows
-                yield batch, {**source.offset.as_json(), "learned": learned}
+                yield batch, {**source.offset.as_json(), **behind(batch)}
         return
     epoch, start = int(offset.get("epoch", 0)), int(offset.get("rows", 0))
     while epoch < epochs:
         with closing(source.batches(epoch, start)) as batches:
             done = start
             for batch in cut(batches, (rows,), start):
-                done, learned = done + batch.rows, learned + batch.rows
-                yield batch, {"epoch": epoch, "rows": done, "learned": learned}
+                done += batch.rows
+                yield batch, {"epoch": epoch, "rows": done, **behind(batch)}
         epoch, start = epoch + 1, 0
 
 
 def learned_before(offset: Mapping[str, Any]) -> int:
     """Return how many rows a worker has learned before an offset, those of earlier epochs and runs included."""
     return int(offset.get("learned", 0))
+
+
+def weight_before(offset: Mapping[str, Any]) -> float:
+    """Return the weight of the rows that a worker has learned before an offset: their number without weights."""
+    return float(offset.get("weight", learned_before(offset)))

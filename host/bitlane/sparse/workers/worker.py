@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.pipeline import ahead
-from bitlane.sparse.batches.source import Source, Stoppable, Stream
+from bitlane.sparse.batches.source import Source, Stoppable, Stream, Thinned
 from bitlane.sparse.models.losses import check_labels
 from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.models.row_weights import check_weights, warn_of_long_steps
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.periods import CLOCK_ROWS, WINDOW_ROWS
 from bitlane.sparse.servers.row_codecs import ROW_CODECS, GradientChunk
 from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.training import RemoteRead, TrainingServers
-from bitlane.sparse.workers.minibatches import learned_before, minibatches
+from bitlane.sparse.workers.minibatches import learned_before, minibatches, weight_before
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
 from bitlane.sparse.workers.view import OwnStep, Request, View
 
@@ -93,6 +94,8 @@ class WorkerCounts:
         Of rows that were read, and of steps that were sent, without what the transport adds.
     residual_rows : int
         Rows whose gradients wait.
+    negatives_kept, negatives_read : int
+        Rows of label 0, where only a share of them is learned: see `bitlane.sparse.batches.thinning`.
     reading, waiting : float
         Seconds in which the worker waited for its rows, and for the servers.
     """
@@ -104,6 +107,8 @@ class WorkerCounts:
     read_bytes: int = 0
     step_bytes: int = 0
     residual_rows: int = 0
+    negatives_kept: int = 0
+    negatives_read: int = 0
     reading: float = 0.0
     waiting: float = 0.0
 
@@ -165,6 +170,7 @@ class Worker:
         self._sent: Future[int] | None = None
         self._number = self._clock = 0
         self._learned = self._swept = 0  # rows of this worker that were learned; of all workers, at the last removal
+        self._weight = 0.0  # of the rows of this worker that were learned
 
     def run(self, stop: threading.Event) -> None:
         """Learn until the rows end or `stop` is set; then send all gradients that wait.
@@ -180,7 +186,7 @@ class Worker:
         """
         start = self._servers.resumption()
         self._number, self._clock, offset = start.number, start.clock, start.offset
-        self._learned = learned_before(offset)
+        self._learned, self._weight = learned_before(offset), weight_before(offset)
         feed = ahead(self._prepared(start.offset), 2)
         with self._pool, closing(feed):
             taken = self._pool.submit(next, feed, None)
@@ -208,6 +214,8 @@ class Worker:
         with closing(minibatches(self._source, self._model.spec.batch_rows, self.options.epochs, offset)) as batches:
             for batch, offset_behind in batches:
                 check_labels(self._model.spec.loss, batch.labels)
+                check_weights(batch.weights)
+                warn_of_long_steps(self._model.spec, batch.weights)
                 keys, index = unique_keys(batch.keys)
                 order = np.argsort(keys)
                 rank = np.empty_like(order)
@@ -260,8 +268,10 @@ class Worker:
         scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
         self._on_scores(scores, minibatch.batch, minibatch.offset)
         self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.offset)
-        self._learned += minibatch.batch.rows
+        self._learned, self._weight = learned_before(minibatch.offset), weight_before(minibatch.offset)
         counts.rows += minibatch.batch.rows
+        if isinstance(self._source, Thinned):
+            counts.negatives_kept, counts.negatives_read = self._source.thinning.counts()
         counts.hits, counts.misses, counts.read_bytes = self._view.hits, self._view.misses, self._view.nbytes
 
     def _send(
@@ -278,13 +288,14 @@ class Worker:
         step = WorkerStep(
             self.index,
             self._clock,
-            rows_seen=seen,
+            rows_seen=round(self._weight * options.workers),
             stamp=seen // CLOCK_ROWS if options.expire_rows else 0,
             last=last,
             offset=offset,
             **self._removal(seen),
         )
-        self._view.note(OwnStep(self._number, *_joined(chunks, self._model.parameters.layout.values), dense, seen))
+        own = _joined(chunks, self._model.parameters.layout.values)
+        self._view.note(OwnStep(self._number, *own, dense, step.rows_seen))
         self._acknowledge()
         self._sent = self._pool.submit(
             self._servers.step, self._number, step, chunks, dense, pack=options.push.pack_keys

@@ -46,7 +46,7 @@ def test_any_suffix_and_rows_without_labels(lines: Path, trains: Trains, fails: 
 
 
 def test_mistakes_are_one_line(lines: Path, fails: Fails) -> None:
-    lines.write_text(lines.read_text() + "1 0.5 |user u1\n")
+    lines.write_text(lines.read_text() + "1 -0.5 |user u1\n")
     error = fails("sparse", "train", "clicks.vw", "--model", "lr")
-    assert "clicks.vw, line 601: the importance weight is '0.5'; only 1 is read: omit it" in error
+    assert "clicks.vw, line 601: the importance weight is -0.5: a weight is finite and at least 0" in error
     assert "--numeric: " in fails("sparse", "train", "clicks.vw", "--numeric", "price")

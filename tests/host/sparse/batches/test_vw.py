@@ -35,7 +35,7 @@ def random_lines(rng: np.random.Generator, rows: int) -> tuple[str, list[str]]:
             continue
         blank = str(rng.choice([" ", "  ", "\t"]))
         words = [str(rng.choice(["1", "-1", "0", "1.0", "+1", "-1e0"]))]
-        words += [str(rng.choice(["1", "1.0"]))] if rng.random() < 0.3 else []
+        words += [str(rng.choice(["1", "1.0", "2.5", "0", "1e3"]))] if rng.random() < 0.3 else []
         words += [str(rng.choice(["0", "0.0"]))] if len(words) == 2 and rng.random() < 0.3 else []
         tag = str(rng.choice(["", " ", " 'tag ", " 'tag", " tag", " 'ta'g"]))
         text = blank.join(words) + (tag or " ")
@@ -50,6 +50,12 @@ def random_lines(rng: np.random.Generator, rows: int) -> tuple[str, list[str]]:
     return "\n".join(lines) + ("\n" if rng.random() < 0.7 else ""), spaces
 
 
+def words_of(head: str) -> list[str]:
+    """Label, importance weight and initial prediction before the first bar, as far as they are there."""
+    words = head.split()
+    return words[:-1] if words and (words[-1].startswith("'") or not head.endswith(" ")) else words
+
+
 def plain_rows(text: str, namespaces: list[str]) -> list[Row]:
     """Parse lines as the description of the format says."""
     rows: list[Row] = []
@@ -57,9 +63,7 @@ def plain_rows(text: str, namespaces: list[str]) -> list[Row]:
         if not line.strip():
             continue
         head, *sections = line.split("|")
-        words = head.split()
-        if words and (words[-1].startswith("'") or not head.endswith(" ")):
-            words.pop()
+        words = words_of(head)
         features = []
         for section in sections:
             name, _, rest = section.partition(" ")
@@ -81,6 +85,9 @@ def test_lines_are_those_of_a_plain_parser(seed: int) -> None:
         wanted = plain_rows(text, known)
         batch = parse_vw(text.encode(), known, location=LOCATION)
         assert rows_of(batch) == wanted, (seed, number, text)
+        heads = [line.split("|")[0] for line in text.replace("\r", " ").replace("\t", " ").split("\n") if line.strip()]
+        weights = [float((*words_of(head)[1:2], "1")[0]) for head in heads]
+        assert batch.weights is not None and batch.weights.tolist() == weights
         assert count_vw_rows(text.encode()) == len(wanted)
         found = namespaces_of(text.encode(), LOCATION)
         assert set(found) <= {*spaces, ""} and [*found] == sorted(found)
@@ -130,8 +137,9 @@ def test_labels_of_other_tasks() -> None:
         ("1|a b", {}, "there is no label; a word that touches the first bar is a tag: write a blank before it"),
         ("|a b", {}, "there is no label"),
         ("1 1 0 5 |a b", {}, "there are more words before the bar than label, importance weight, initial prediction"),
-        ("1 2.5 |a b", {}, "the importance weight is '2.5'; only 1 is read: omit it"),
-        ("1 x |a b", {}, "the importance weight is 'x'; only 1 is read: omit it"),
+        ("1 -2.5 |a b", {}, "the importance weight is -2.5: a weight is finite and at least 0"),
+        ("1 1e60 |a b", {}, "the importance weight is 1e+60: a weight is finite and at least 0"),
+        ("1 x |a b", {}, "the importance weight is 'x', which is no number"),
         ("1 1 0.5 |a b", {}, "the initial prediction is '0.5'; only 0 is read: omit it"),
         ("1 |a :3", {}, "a feature has no name before its colon"),
         ("1 |a b:x", {}, "feature 'b' has the value 'x', which is no finite number"),

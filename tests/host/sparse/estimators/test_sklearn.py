@@ -25,7 +25,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 ALL = (LRClassifier, FMClassifier, FFMClassifier, LRRegressor, FMRegressor)
 
 
-@parametrize_with_checks([*(kind() for kind in ALL), FFMClassifier(linear="ftrl", fit_intercept=True)])
+# A weight is copies of a row in one minibatch. These checks learn row after row, and in random order.
+EQUIVALENCE = {
+    f"check_sample_weight_equivalence_on_{data}_data": "copies of a row are steps of their own, row after row"
+    for data in ("dense", "sparse")
+}
+
+
+@parametrize_with_checks(
+    [*(kind() for kind in ALL), FFMClassifier(linear="ftrl", fit_intercept=True)],
+    expected_failed_checks=lambda estimator: EQUIVALENCE,
+)
 def test_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -87,3 +97,52 @@ def test_a_column_of_labels_warns(seed: int) -> None:
         found = LRClassifier(random_state=0).fit(X, y[:, None]).decision_function(X)
     assert [warning.filename for warning in caught] == [__file__], "the line of the caller"
     assert np.array_equal(found, LRClassifier(random_state=0).fit(X, y).decision_function(X))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_weights_are_copies_in_a_minibatch(kind: Any, seed: int) -> None:
+    X, y = cells(seed, 150)
+    hot = OneHotEncoder().fit_transform(X)
+    weights = np.random.default_rng(seed).integers(0, 4, len(y))
+    weights[:2] = 1, 2
+    y[:2] = 0, 1
+    index = np.repeat(np.arange(len(y)), weights)
+    settings = {"random_state": 3, "fields": np.repeat([0, 1], [6, 6]), "shuffle": False, "batch_rows": 4096}
+    one = kind(**settings).fit(hot, y, sample_weight=weights)
+    other = kind(**settings).fit(hot[index], y[index])
+    assert np.allclose(one._scores(hot), other._scores(hot), rtol=1e-6, atol=1e-6)
+    for part in (weights > 0, np.full(len(y), 2)):  # rows of weight 0 do not exist; a number counts for all rows
+        kept = np.flatnonzero(part)
+        found = kind(random_state=3).fit(X[kept], y[kept], sample_weight=2.0)._scores(X)
+        assert np.array_equal(kind(random_state=3).fit(X, y, sample_weight=2.0 * (part > 0))._scores(X), found)
+
+
+def test_weights_are_routed_to_fit_and_score(seed: int) -> None:
+    sklearn = pytest.importorskip("sklearn")
+    X, y = cells(seed)
+    weights = np.random.default_rng(seed).integers(1, 4, len(y)).astype(float)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = FMClassifier(random_state=0).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(OneHotEncoder(), model).fit(X, y, sample_weight=weights)
+        found = pipeline.score(X, y, sample_weight=weights)
+    right = pipeline.predict(X) == y
+    assert found == pytest.approx(np.average(right, weights=weights))
+    plain = make_pipeline(OneHotEncoder(), FMClassifier(random_state=0)).fit(X, y)
+    assert not np.array_equal(plain.decision_function(X), pipeline.decision_function(X))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_bad_weights_are_refused(kind: Any, seed: int) -> None:
+    X, y = cells(seed, 20)
+    for wrong, message in (
+        (np.full(20, -1.0), r"sample_weight of row 0 is -1: it must be at least 0"),
+        (np.full(20, np.nan), r"sample_weight holds 20 NaN"),
+        (np.zeros(20), r"all sample weights are zero"),
+        (np.ones(19), r"sample_weight.shape == \(19,\), expected \(20,\)"),
+    ):
+        for method in ("fit", "partial_fit"):
+            more = {"classes": [0, 1]} if method == "partial_fit" and hasattr(kind, "predict_proba") else {}
+            model = kind()
+            with pytest.raises(DataError, match=message):
+                getattr(model, method)(X, y, sample_weight=wrong, **more)
+            assert not hasattr(model, "model_")

@@ -12,6 +12,7 @@ import pytest
 from tests.helpers import counting_worker
 from tests.helpers.sparse_models import planted_rows
 from tests.helpers.sparse_servers import StepClient, addresses_of, make_shards, served
+from tests.helpers.sparse_weights import weighted
 from tests.helpers.sparse_workers import Rows, make_model_shards, train, train_alone
 
 from bitlane.errors import DataError
@@ -47,6 +48,20 @@ def test_without_staleness_the_bits_are_those_of_one_machine(kind: str, seed: in
     assert same_bits(model, expected)
     for found, wanted in zip(scored, expected_scores, strict=True):
         assert np.array_equal(np.concatenate(found.scores), np.concatenate(wanted.scores))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_are_those_of_one_machine(kind: str, seed: int, tmp_path: Path) -> None:
+    """In bits, with a training that stops and goes on: rates that decay follow the weights of all rows."""
+    spec = ModelSpec(kind, fields=4, batch_rows=16, seed=seed % 1000, dense=SGD(0.05, decay=1e-3))
+    weights = np.random.default_rng(seed).uniform(0.1, 4, 300)
+    shares = shares_of(weighted(planted_rows(seed, 300), weights), 2)
+    folders = make_model_shards(tmp_path, spec, 2)
+    train(folders, spec, shares, WorkerOptions(2, epochs=2), stop_after=lambda rows: rows > 60)
+    model, *_ = train(folders, spec, shares, WorkerOptions(2, epochs=2))
+    assert same_bits(model, train_alone(spec, shares, 2)[0])
+    plain, _ = train_alone(spec, shares_of(planted_rows(seed, 300), 2), 2)
+    assert not same_bits(model, plain)
 
 
 @pytest.mark.parametrize("kind", KINDS)
