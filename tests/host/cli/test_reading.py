@@ -113,7 +113,7 @@ def test_without_a_header_columns_have_numbers(command: str, target: str, rows: 
             [],
             "column 2 has no name; pandas writes row numbers so: use --ignore 'Unnamed: 1'",
         ),
-        ("click,größe\n1,2\n0,3\n", [], "is not UTF-8 text (byte 8): convert it, such as by iconv -f latin1"),
+        ("click,größe\n1,2\n0,3\n", [], "is not UTF-8 text (byte 8): "),
         ("click,age,town\n1,2,Köln\n0,3,a\n", ["--ignore", "town"], "is not UTF-8 text (byte 20)"),
         ("click\n1\n0\n", [], "the "),
         ("click,age\n1,2\n0,3\n", ["--ignore", "age"], "the "),
