@@ -93,7 +93,7 @@ def cluster(address: str | None) -> Iterator[Cluster]:
             ray.init(**options, **_QUIET)
         except Exception as error:  # of many kinds
             what = "Ray cannot be started" if address is None else f"no Ray cluster can be used at {address}"
-            raise BitlaneError(f"{what}: {first_line(error)}") from error
+            raise BitlaneError(f"{what}: {_reason(error)}") from error
         yield Cluster(ray, address is None)
 
 
@@ -101,6 +101,16 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def _reason(error: BaseException) -> str:
+    """Return why Ray cannot be used. A process listens at the address, so a refusal is one of the token."""
+    if "Failed to connect to Ray cluster" in str(error):
+        return (
+            "it refuses this machine: export RAY_AUTH_MODE=token, with the ~/.ray/auth_token of the cluster, and use "
+            "its version of Ray"
+        )
+    return first_line(error)
 
 
 def _answering(address: str) -> str:

@@ -86,16 +86,15 @@ def next_epoch(shard: Path) -> Epoch:
     """
     try:
         number, mark = _claim(shard)
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             source, folder = current_folder(shard), shard / f"epoch-{number:07}"
             try:
                 with atomic_folder(folder, shard / f"{_PART}-{number}"):
                     _take_over(source, shard / f"{_PART}-{number}")
                 break
-            except _Changed:
-                continue
-        else:
-            raise BitlaneError(f"{shard} changes all the time: end the processes that serve it")
+            except _Changed as change:
+                if attempt == _ATTEMPTS - 1:
+                    raise BitlaneError(f"{change} is missing: {shard} is damaged, or changes all the time") from change
         _remove_before(shard, number)
     except OSError as error:
         raise BitlaneError(f"{shard} cannot be written: {reason_of(error)}") from error
@@ -103,7 +102,7 @@ def next_epoch(shard: Path) -> Epoch:
 
 
 class _Changed(Exception):
-    """An earlier server has written a checkpoint meanwhile."""
+    """An earlier server has removed a file meanwhile, as behind a checkpoint."""
 
 
 def _claim(shard: Path) -> tuple[int, bytes]:
@@ -136,11 +135,9 @@ def _take_over(source: Path, target: Path) -> None:
             take = shutil.copyfile if number == numbers[-1] else _link
             take(path_of(source / LOG, number), path_of(target / LOG, number))
     except FileNotFoundError as error:
-        if checkpoints and checkpoints_of(source) == checkpoints:
-            raise
-        raise _Changed from error
+        raise _Changed(error.filename) from error
     if checkpoints_of(source) != checkpoints:
-        raise _Changed
+        raise _Changed(source)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +208,6 @@ class ParameterShard:
     def paused(self) -> Iterator[None]:
         """A section in which no update is applied, and reads wait."""
         with self._lock:
-            self._check_running()
             self._check_epoch()
             try:
                 yield
@@ -229,6 +228,11 @@ class ParameterShard:
             path = checkpoints.save(self._epoch.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
         return path
+
+    def notice_successor(self) -> None:
+        """Stop if another server has taken the shard over; requests notice it by themselves."""
+        with self._lock, suppress(ShardStopped):
+            self._check_epoch()
 
     @property
     def stopped(self) -> str:
@@ -377,6 +381,7 @@ class ParameterShard:
             raise ReadTooEarly(f"at clock {clock} a worker waits for worker {lagging}")
 
     def _check_epoch(self) -> None:
+        self._check_running()
         try:
             if self._epoch.is_over:
                 self._moved, self._stopped = True, "another server has taken it over"

@@ -28,8 +28,8 @@ def keep_log_short(
 ) -> None:
     """Write a checkpoint whenever the log has more than so many bytes.
 
-    Ends when `stop` is set, `ended` returns True, or the shard has stopped; then half a second later, in which waiting
-    requests get the reason.
+    Ends when `stop` is set, `ended` returns True, or the shard has stopped, as when another server takes it over; then
+    half a second later, in which waiting requests get the reason.
 
     A checkpoint that fails is reported on the standard error, and tried again when the log has grown as much.
     """
@@ -37,6 +37,7 @@ def keep_log_short(
     while not stop.wait(_POLL_SECONDS):
         if ended():
             return
+        shard.notice_successor()
         if shard.stopped:
             stop.wait(_POLL_SECONDS)
             return

@@ -106,6 +106,22 @@ def test_a_late_step_of_a_stopped_server_is_refused_and_changes_nothing(tmp_path
             assert (client.weights(KEYS) == -0.5).all()
 
 
+def test_an_old_server_that_nobody_asks_ends_by_itself(tmp_path: Path) -> None:
+    (folder,) = make_shards(tmp_path, PLAIN, 1)
+    with server_processes([folder], "--take-over") as processes:
+        processes.append(ServerProcess(folder, "--take-over"))
+        assert processes[0].process.wait(30) == 1
+        assert processes[1].process.poll() is None
+
+
+def test_a_shard_without_a_log_is_one_line(tmp_path: Path) -> None:
+    (folder,) = make_shards(tmp_path, PLAIN, 1)
+    shutil.rmtree(current_folder(folder) / "log")
+    with pytest.raises(BitlaneError, match=r"log is missing: .* is damaged") as error:
+        ParameterShard.open(folder)
+    assert "\n" not in str(error.value)
+
+
 def test_an_old_server_can_do_nothing(seed: int, tmp_path: Path) -> None:
     """Each call of the old one, at any moment of the new one's life, is refused, and no file of the new one changes."""
     draw = np.random.default_rng(seed)
