@@ -237,7 +237,8 @@ class SparseModel:
         with self._counting:
             before = self.rows_seen + self.surplus
             self.rows_seen += batch.rows
-            self.surplus += batch.total_weight - batch.rows
+            if batch.weights is not None:
+                self.surplus += batch.total_weight - batch.rows
         return before
 
 

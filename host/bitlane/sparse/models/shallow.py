@@ -119,6 +119,10 @@ class Shallow:
 
 def _arrays(batch: Batch) -> tuple[NDArray[Any], ...]:
     """Return the arrays that kernels take. Read-only ones are copied: the kernels are compiled for writable ones."""
-    weights = _NO_WEIGHTS if batch.weights is None else batch.weights
-    arrays = (batch.fields, batch.values, batch.offsets, batch.labels, weights)
-    return tuple(np.require(each, requirements=("C", "ALIGNED", "WRITEABLE")) for each in arrays)
+    arrays: tuple[NDArray[Any], ...] = (batch.fields, batch.values, batch.offsets, batch.labels)
+    weights = _NO_WEIGHTS if batch.weights is None else _writable(batch.weights)
+    return (*map(_writable, arrays), weights)
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    return np.require(array, requirements=("C", "ALIGNED", "WRITEABLE"))

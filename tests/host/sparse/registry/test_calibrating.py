@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +228,17 @@ def test_a_manifest_without_the_entry_is_read_and_a_damaged_one_named(tmp_path: 
     folder.replace("manifest.json", to_bytes(record))
     assert given.registry.manifest(1).description.calibrator is None
     np.testing.assert_array_equal(given.registry.load(1).scores(given.held_out), given.model.scores(given.held_out))
+
+
+def test_weights_are_copies(seed: int) -> None:
+    scores, labels = miscalibrated(seed, 300, ties=True)
+    weights = np.random.default_rng(seed).integers(1, 5, 300).astype(np.float32)
+    copies = np.repeat(np.arange(300), weights.astype(int))
+    assert fit_platt(scores, labels, weights) == pytest.approx(fit_platt(scores[copies], labels[copies]), rel=1e-5)
+    found, expected = fit_isotonic(scores, labels, weights), fit_isotonic(scores[copies], labels[copies])
+    assert np.array_equal(found[0], expected[0]) and np.allclose(found[1], expected[1], rtol=1e-5)
+    (model, batch), zeros = model_of(scores, labels), np.zeros(300, np.float32)
+    doubled = [replace(batch, weights=weights), replace(batch, labels=1 - labels, weights=zeros)]
+    record, plain = (fit_calibrator(model, rows, "platt") for rows in (doubled, [batch.take(copies)]))
+    assert record["slope"] == pytest.approx(plain["slope"], rel=1e-5), "rows of weight 0 do not count"
+    assert record["after"] == pytest.approx(plain["after"], rel=1e-5) and record["held_out_rows"] == 300
