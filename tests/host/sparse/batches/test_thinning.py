@@ -95,7 +95,7 @@ def test_any_way_to_read_learns_the_rows_of_the_textbook(form: str, tmp_path: Pa
                 thinned=True,
                 negatives=share,
                 seed=chosen,
-                left_out=fraction,
+                test_fraction=fraction,
                 threads=threads,
                 shuffle_rows=shuffle,
                 share=(index, shares),

@@ -10,7 +10,6 @@ import pytest
 
 from bitlane.errors import DataError
 from bitlane.sparse.batches.batch import Batch
-from bitlane.sparse.batches.source import MemorySource
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.training.checkpoint import TrainingProgress, load, save
@@ -98,4 +97,4 @@ def test_weights_that_are_all_0_cannot_be_evaluated() -> None:
         weights=np.zeros(2, np.float32),
     )
     with pytest.raises(DataError, match="the weights of all rows are 0: there are no rows to evaluate on"):
-        evaluate(SparseModel(ModelSpec("lr")), MemorySource(batch))
+        evaluate(SparseModel(ModelSpec("lr")), (each for each in [batch]))
