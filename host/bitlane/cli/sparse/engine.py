@@ -139,10 +139,13 @@ def train_on_ray(
         ports=getattr(arguments, "port_range", None),
         publish=publishing.of_engine(arguments, settings["data"]),
     )
-    where = "on this machine" if options.address is None else f"at {options.address}"
-    print(f"starting servers and {worker.workers} workers with Ray {where}", file=sys.stderr, flush=True)
     source = partial(data.open_share, settings["data"], spec.batch_rows, worker.workers)
-    return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows).run()
+
+    def say() -> None:
+        where = "on this machine" if options.address is None else f"at {options.address}"
+        print(f"starting servers and {worker.workers} workers with Ray {where}", file=sys.stderr, flush=True)
+
+    return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows, on_start=say).run()
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, timezone, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +74,8 @@ def local_seconds(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     """
     if zone == "UTC":
         return seconds
+    from zoneinfo import ZoneInfo  # reads the tables of the system
+
     info = ZoneInfo(zone)
     quarters, codes = np.unique(seconds // _QUARTER, return_inverse=True)
     first = _offsets(quarters * _QUARTER, info)
@@ -84,7 +85,7 @@ def local_seconds(seconds: NDArray[np.int64], zone: str) -> NDArray[np.int64]:
     return seconds + offsets
 
 
-def _offsets(seconds: NDArray[np.int64], zone: ZoneInfo) -> NDArray[np.int64]:
+def _offsets(seconds: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
     """Return how many seconds a zone is ahead of UTC at some times: int64 [n]."""
     try:
         moments = [(_EPOCH + timedelta(seconds=each)).replace(tzinfo=timezone.utc) for each in seconds.tolist()]

@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +117,8 @@ def _check_buckets(column: str, settings: Sequence[Any]) -> None:
 
 
 def _check_part(column: str, settings: Sequence[Any]) -> None:
+    from zoneinfo import ZoneInfo  # reads the tables of the system
+
     zone = settings[0] if len(settings) == 1 else None
     try:
         ZoneInfo(zone if isinstance(zone, str) else "")

@@ -129,6 +129,8 @@ class RayTrainer:
     on_window : callables
         As of `bitlane.sparse.training.loop.Trainer`.
     on_rows : callable, optional
+    on_start : callable, optional
+        Called when what this process can check is right, before Ray starts or is asked, which takes seconds.
     """
 
     def __init__(
@@ -140,9 +142,10 @@ class RayTrainer:
         run: RunFolder | None = None,
         on_window: Sequence[OnWindow] = (),
         on_rows: Callable[[int], object] = lambda rows: None,
+        on_start: Callable[[], object] = lambda: None,
     ):
         self.spec, self.options, self.run_folder = spec, options, run
-        self._open_source, self._on_rows = open_source, on_rows
+        self._open_source, self._on_rows, self._on_start = open_source, on_rows, on_start
         self._book = Bookkeeper(run, on_window, options.checkpoint_rows)
         self._progress = self._book.progress
         self._reason: Reason | None = None
@@ -170,6 +173,7 @@ class RayTrainer:
             folders = prepare_shards(folder, lambda: new_model(self.spec, self._open_source(0, {})), servers)
             if run is not None:
                 run.keep()
+            self._on_start()
             with cluster(options.address) as ray, Stopping() as stopping, ServingFile(folder, access) as serving:
                 check_nodes(ray, access, folder, partial(read_rows, self._open_source))
                 counts = self._train(ray, folders, access, stopping, serving)

@@ -58,8 +58,10 @@ def learn_counted(batch: Batch, learn: Callable[[Batch], Floats], scores: Callab
 
 def warn_of_long_steps(spec: ModelSpec, weights: Floats | None) -> None:
     """Warn of a weight with which one step of SGD may overshoot; those of FTRL and AdaGrad are bounded."""
+    if weights is None or not len(weights):
+        return
     rates = [each.learning_rate for each in (spec.linear, spec.factors, spec.dense) if isinstance(each, SGD)]
-    if weights is None or not rates or not len(weights):
+    if not rates:
         return
     row = int(np.argmax(weights))
     if weights[row] * max(rates) > LONGEST_STEP:

@@ -30,6 +30,7 @@ OWN = os.uname().nodename
 def run(tmp_path: Path) -> Path:
     """A run folder with two shards."""
     (tmp_path / "servers").mkdir()
+    (tmp_path / "run.jsonl").write_text('{"kind": "sparse-run", "format": 1}\n')  # a training that was killed
     for server, folder in enumerate(make_shards(tmp_path, SPEC, 2)):
         folder.rename(tmp_path / "servers" / f"shard-{server}")
     return tmp_path
@@ -73,8 +74,9 @@ def test_silence_means_the_end_only_where_the_driver_can_be_seen(
     assert main(["sparse", "status", str(run)]) == 0
     said = capsys.readouterr().out
     how = f"cannot be reached: server {lost}: connection refused; the training began on host {host} and may still run"
+    killed = "not running: the training was killed; train --resume goes on from its last checkpoint"
     assert said.splitlines()[-1] == (
-        f"{'not running' if running is False else how}; rows and clocks are those of the last checkpoints"
+        f"{killed if running is False else how}; rows and clocks are those of the last checkpoints"
     )
     assert main(["sparse", "status", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["running"] is running
