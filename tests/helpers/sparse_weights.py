@@ -13,6 +13,12 @@ from tests.helpers.sparse_textbook import ffm_score, fm_gradient, fm_score, lr_s
 from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.spec import ModelSpec
 
+# A weight is copies of a row in one minibatch. scikit-learn's checks learn row after row, or in random order.
+EQUIVALENCE = {
+    f"check_sample_weight_equivalence_on_{data}_data": "copies of a row are learned in other steps"
+    for data in ("dense", "sparse")
+}
+
 
 def weighted(batch: Batch, weights: NDArray[np.integer] | NDArray[np.floating]) -> Batch:
     """The rows of a batch with weights."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.sparse_weights import EQUIVALENCE
 
 from bitlane.errors import DataError
 from bitlane.sparse import SGD, AdaGrad, DeepFMClassifier, DNNClassifier, WideDeepClassifier
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.torch
 ALL = (DNNClassifier, WideDeepClassifier, DeepFMClassifier)
 
 
-@parametrize_with_checks([kind(batch_rows=16, epochs=20) for kind in ALL])
+@parametrize_with_checks(
+    [kind(batch_rows=16, epochs=20) for kind in ALL], expected_failed_checks=lambda estimator: EQUIVALENCE
+)
 def test_checks(estimator: Any, check: Any) -> None:
     if check.func.__name__ == "check_methods_subset_invariance":
         pytest.skip("torch multiplies other numbers of rows in another order, and the check allows 1e-7: see below")
