@@ -104,7 +104,7 @@ def test_weights_are_copies_in_a_minibatch(kind: Any, seed: int) -> None:
     settings = {"random_state": 3, "fields": np.repeat([0, 1], [6, 6]), "shuffle": False, "batch_rows": 4096}
     one = kind(**settings).fit(hot, y, sample_weight=weights)
     other = kind(**settings).fit(hot[index], y[index])
-    # Mostly 1e-6. An intercept that begins at its optimum has a gradient of nothing but rounding, and a step by its sign.
+    # Mostly 1e-6. An intercept that begins at its optimum has a gradient of rounding alone, and a step by its sign.
     assert np.allclose(one._scores(hot), other._scores(hot), rtol=0, atol=3e-4)
     for part in (weights > 0, np.full(len(y), 2)):  # rows of weight 0 do not exist; a number counts for all rows
         kept = np.flatnonzero(part)
