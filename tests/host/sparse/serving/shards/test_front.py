@@ -114,13 +114,13 @@ def test_a_slow_replica_is_asked_less_and_comes_back(seed):
     with cluster(seed, 1, count=20) as servers, front_of(servers) as front:
         wait_until(lambda: all(each.has(1) for each in front.replicas[0]))
         slow = servers.servers[0][0]
-        slow.delay = 0.03
+        slow.delay = 0.1  # far above what a busy machine adds to the others
         for _ in range(100):
             ask(front, servers, servers.keys)
         before = slow.lookups
         for _ in range(100):
             ask(front, servers, servers.keys)
-        assert slow.lookups - before <= 10
+        assert slow.lookups - before <= 15
         slow.delay, before = 0.0, slow.lookups
         for replica in front.replicas[0]:
             replica.health._last -= 60  # a minute later
