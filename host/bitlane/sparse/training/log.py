@@ -114,7 +114,9 @@ def read_log(folder: str | Path) -> list[Line]:
             lines.append(dict(json.loads(text)))
         except (ValueError, TypeError):
             raise DataError(f"{path} is damaged in line {number}") from None
-    if not lines or lines[0].get("kind") != KIND:
+    if not lines:
+        raise DataError(f"{path} has no line yet: the training is being started, or was killed at once")
+    if lines[0].get("kind") != KIND:
         raise DataError(f"{path} is not the log of a sparse training")
     if lines[0].get("format") != FORMAT:
         raise DataError(f"{path} has format {lines[0].get('format')!r}, this bitlane reads {FORMAT}")

@@ -127,7 +127,8 @@ def test_a_folder_is_followed_until_ctrl_c(here: Path, seed: int, capsys: pytest
 
 def rows_in_windows(run: Path, *, begun: bool = False) -> int:
     """The rows of all windows; with that which has begun, once the training has ended."""
-    if not (run / "run.jsonl").exists():
+    log = run / "run.jsonl"
+    if not log.exists() or b"\n" not in log.read_bytes():  # the training is being started
         return 0
     rows = sum(line["rows"] for line in read_log(run) if line["kind"] == "window")
     return rows + (len(load(sorted(run.glob("checkpoint-*"))[-1]).scores) if begun else 0)

@@ -51,7 +51,7 @@ def test_a_line_without_an_end_is_left_out(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "is not a run folder of a sparse training"),
-        ("", "not the log of a sparse training"),
+        ("", "has no line yet: the training is being started, or was killed at once"),
         ('{"kind": "run", "format": 2}\n', "not the log of a sparse training"),
         (json.dumps({"kind": KIND, "format": 99}) + "\n", "has format 99"),
         (json.dumps({"kind": KIND, "format": FORMAT}) + "\n[1\n{}\n", "damaged in line 2"),
