@@ -42,7 +42,7 @@ SPLITS = 20
 
 @dataclass(frozen=True)
 class PublicSample:
-    """A sample, and how each program is told what its columns are.
+    """A sample, and what its columns are.
 
     Attributes
     ----------

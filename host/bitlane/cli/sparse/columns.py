@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Arguments that say what columns are.
 COLUMNS = ("target", "time", "weight", "categorical", "numeric", "several", "ignore", "cross", "decimal")
-_ARGUMENTS = {"separator": "sep"}  # entries of [reader] whose arguments have other names
+READER_ENTRIES = {"sep": "separator"}  # arguments whose entries of [reader] have other names
 TIME = "time"  # a column of this name is the time, and no feature
 
 
@@ -32,8 +32,9 @@ def apply_reader(arguments: argparse.Namespace) -> None:
     """
     if arguments.schema is None:
         return
+    names = {entry: name for name, entry in READER_ENTRIES.items()}
     for entry, given in _declaration(arguments).reader.items():
-        name = _ARGUMENTS.get(entry, entry)
+        name = names.get(entry, entry)
         if getattr(arguments, name) not in (None, True, given):
             raise DataError(f"{option_of(name)}: {arguments.schema} says otherwise; omit it, or change the file")
         setattr(arguments, name, given)
@@ -108,12 +109,9 @@ def _suggested(source: FileSource, arguments: argparse.Namespace) -> Schema | Li
     assert isinstance(schema, Schema)
     columns = [*schema.categorical, *schema.numeric, *dict(schema.several)]
     time = arguments.time or (TIME if TIME in columns and TIME not in moved else None)
+    known = (*columns, *arguments.ignore, schema.weight)  # crosses may have columns that are no feature alone
     for name in [*moved, *(name for group in arguments.cross for name in group), *([time] if time else [])]:
-        if name not in (
-            *columns,
-            *arguments.ignore,
-            schema.weight,
-        ):  # crosses may have columns that are no feature alone
+        if name not in known:
             raise DataError(
                 f"{source.files[0].name} has no column {name!r}; there are {', '.join(map(shown_name, columns))}"
             )

@@ -140,7 +140,7 @@ def open_training(settings: Settings, offset: Mapping[str, Any] | None = None) -
     rows = source.epoch_rows
     if fraction is not None:
         held_out = open_files(settings, settings["paths"], test_fraction=fraction, is_test=True)
-        every = None if source.thins else open_files(settings, settings["paths"]).epoch_rows
+        every = None if source.thins else source.file_rows()
         return TrainingData(source, held_out, settings, name, None if every is None else round(every * (1 - fraction)))
     test = open_files(settings, settings["test"]) if settings["test"] else test_split(settings)
     return TrainingData(source, test, settings, name, rows)

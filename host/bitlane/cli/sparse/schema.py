@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bitlane.sparse.batches.schema import ListSchema, Schema
     from bitlane.sparse.batches.source import FileSource
 
-_ENTRIES = {"sep": "separator"}  # arguments whose entries of [reader] have other names
-
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="+", metavar="DATA", help="CSV, TSV, JSON lines, Parquet or Arrow files")
@@ -50,9 +48,14 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _proposed(arguments: argparse.Namespace) -> tuple[FileSource, Schema | ListSchema | None]:
     """Return the files, and the schema that a training with these arguments has; None without columns."""
-    reading = {"schema": None, "label": arguments.target, "weight": arguments.weight, "fields": None}
-    reading["task"] = "classification"
-    settings = {**reading, **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.ENCODING, *data.READING)}}
+    settings = {
+        "schema": None,
+        "label": arguments.target,
+        "weight": arguments.weight,
+        "task": "classification",
+        "fields": None,
+        **{name: getattr(arguments, name) for name in (*data.LAYOUT, *data.ENCODING, *data.READING)},
+    }
     paths = data.absolute_paths(arguments.data)
     return columns.open_columns(lambda **options: data.open_files(settings, paths, **options), arguments)
 
@@ -61,7 +64,9 @@ def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return how the arguments say that files are read, where it is not as usual."""
     usual = {**data.LAYOUT, **data.ENCODING, "format": None, "positive": None}
     given = {name: getattr(arguments, name) for name in usual}
-    return {_ENTRIES.get(name, name): setting for name, setting in given.items() if setting != usual[name]}
+    return {
+        columns.READER_ENTRIES.get(name, name): setting for name, setting in given.items() if setting != usual[name]
+    }
 
 
 def _hints(source: FileSource, schema: Schema) -> dict[str, str]:

@@ -23,8 +23,8 @@ _WITH_COMMAS = re.compile(r"[+-]?[0-9][0-9.,]*")  # also those with points or co
 def guessed_columns(rows: pa.Table | pa.RecordBatch, file: str, options: ReadOptions) -> pa.Schema:
     """Return the columns of the first rows of a file, with times and numbers with a decimal comma instead of text.
 
-    Arrow finds other numbers, booleans, and most times. A column of texts that look like numbers with commas is told,
-    unless a schema or an option says what it is.
+    Arrow finds other numbers, booleans, and most times. A warning names each column of texts that
+    look like numbers with commas, unless a schema or an option says what it is.
     """
     columns = rows.schema
     for index, field in enumerate(columns):

@@ -160,7 +160,8 @@ class FileSource:
     def epoch_rows(self) -> int | None:
         """Rows of an epoch: from the files' metadata, or once an epoch has been read; None if unknown."""
         if self._epoch_rows is None:
-            self._epoch_rows = self._known_rows()
+            is_part = self.options.test_fraction is not None or self.thins
+            self._epoch_rows = None if is_part else self.file_rows()
         return self._epoch_rows
 
     def _set_encoding(self) -> None:
@@ -277,11 +278,11 @@ class FileSource:
         ]
         return replace(schema, scales=tuple(scales), transforms=tuple(transforms))
 
-    def _known_rows(self) -> int | None:
+    def file_rows(self) -> int | None:
+        """Return the rows of the files, those that are left out included; None if only reading them would tell."""
         from bitlane.sparse.batches.pieces import COUNTED, known_rows
 
-        is_part = self.options.test_fraction is not None or self.thins
-        if is_part or any(file.format not in COUNTED for file in self.files):
+        if any(file.format not in COUNTED for file in self.files):
             return None
         with ThreadPoolExecutor(_OPENERS) as pool:
             counts = list(pool.map(lambda file: known_rows(file, self.options.split), self.files))

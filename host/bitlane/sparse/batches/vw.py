@@ -69,7 +69,7 @@ class _Lines:
         return repr(self.text[start:stop].tobytes().decode("utf-8", "replace")[:40])
 
     def numbers(self, spans: Integers, usual: float) -> tuple[NDArray[np.float64], int]:
-        """Return the numbers in spans, or what is usual where there is none, and the index of the first wrong one."""
+        """Return the numbers in spans, `usual` where one is missing, and the index of the first invalid one or -1."""
         numbers = np.full(len(spans), usual)
         there = np.flatnonzero(spans[:, 0] != NONE)
         starts, sizes = spans[there, 0], spans[there, 1] - spans[there, 0]

@@ -1,4 +1,4 @@
-"""A check of all nodes of a cluster before anything is started on them: what one lacks is told with its name."""
+"""A check of all nodes of a cluster before a training: an error names the node and what it lacks."""
 
 from __future__ import annotations
 

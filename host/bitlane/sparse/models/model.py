@@ -137,7 +137,7 @@ class SparseModel:
         Raises
         ------
         DataError
-            A label that the loss does not take, a weight that is none, or a field above the limit. Nothing was learned
+            A label that the loss does not take, an invalid weight, or a field above the limit. Nothing was learned
             then.
         """
         check_labels(self.spec.loss, batch.labels)

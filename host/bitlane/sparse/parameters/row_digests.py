@@ -52,7 +52,7 @@ def _digest(
                 total += mix(keys[at] ^ one)
                 continue
             code = coded(values[at], bits[at])
-            if code:  # a feature of 0 is none
+            if code:  # a value of 0 counts as no feature
                 total += mix(keys[at] ^ (np.uint64(code) * _GOLDEN))
         label = np.uint64(coded(labels[0][row], labels[1][row]))
         moment = mix(np.uint64(times[row]) + _GOLDEN) if len(times) else np.uint64(0)
