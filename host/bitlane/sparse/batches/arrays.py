@@ -91,7 +91,7 @@ def _weights(arrays: Mapping[str, Any], name: str, rows: int, location: RowLocat
     weights = np.asarray(arrays[name])
     if weights.shape != (rows,) or weights.dtype.kind not in "biuf":
         raise DataError(f"{location.file}: array {name!r} must be {rows} numbers, the weights of its rows")
-    return check_row_weights(weights, f"weight {name!r}", location)
+    return check_row_weights(weights, f"weight {name!r}", location.error)
 
 
 def _sparse(

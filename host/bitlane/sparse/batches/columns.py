@@ -366,7 +366,7 @@ def weights_of(
     numbers, missing = numbers_of(rows.column(schema.weight), what, location, decimal)
     if missing.any():
         raise location.error(int(np.argmax(missing)), f"{what} is empty")
-    return check_row_weights(numbers, what, location)
+    return check_row_weights(numbers, what, location.error)
 
 
 def _seconds_of_texts(

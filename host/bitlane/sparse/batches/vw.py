@@ -16,6 +16,7 @@ from bitlane.sparse.batches.hashing import column_key, span_keys
 from bitlane.sparse.batches.labels import labels_of_text
 from bitlane.sparse.batches.scanning import numbers_of_cells
 from bitlane.sparse.batches.vw_scanning import NO_BAR, NO_NAME, NONE, TOO_MANY, WORDS, scan_lines
+from bitlane.sparse.batches.weights import check_row_weights
 from bitlane.support import csv_text
 from bitlane.support.user_warnings import warn_user
 
@@ -201,13 +202,7 @@ def _weights(lines: _Lines) -> NDArray[np.float32]:
     numbers, wrong = lines.numbers(spans, 1.0)
     if wrong >= 0:
         raise lines.error(wrong, f"the importance weight is {lines.shown(*spans[wrong])}, which is no number")
-    with np.errstate(over="ignore"):
-        weights: NDArray[np.float32] = numbers.astype(np.float32)
-    good = np.isfinite(weights) & (weights >= 0)
-    if not good.all():
-        wrong = int(np.argmin(good))
-        raise lines.error(wrong, f"the importance weight is {numbers[wrong]:g}: a weight is finite and at least 0")
-    return weights
+    return check_row_weights(numbers, "the importance weight", lines.error)
 
 
 def _fields(lines: _Lines, namespaces: Sequence[str]) -> tuple[NDArray[np.uint16], list[str]]:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.sparse.batches.checks import RowLocation
+from bitlane.errors import DataError
 
 LIKELY = ("weight", "weights", "sample_weight", "sample_weights", "row_weight", "importance", "importance_weight")
 
 
-def check_row_weights(numbers: NDArray[Any], what: str, location: RowLocation) -> NDArray[np.float32]:
+def check_row_weights(
+    numbers: NDArray[Any], what: str, error_of: Callable[[int, str], DataError]
+) -> NDArray[np.float32]:
     """Return numbers as weights, float32 [rows].
+
+    Parameters
+    ----------
+    numbers : array [rows]
+    what : str
+        Their name, for the error.
+    error_of : callable
+        Makes the error of a row, such as `RowLocation.error`.
 
     Raises
     ------
@@ -25,7 +36,7 @@ def check_row_weights(numbers: NDArray[Any], what: str, location: RowLocation) -
     good = np.isfinite(weights) & (weights >= 0)
     if not good.all():
         row = int(np.argmin(good))
-        raise location.error(row, f"{what} is {numbers[row]:g}: a weight is finite and at least 0")
+        raise error_of(row, f"{what} is {numbers[row]:g}: a weight is finite and at least 0")
     return weights
 
 

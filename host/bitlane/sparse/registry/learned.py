@@ -134,7 +134,7 @@ class NewRowsCheck:
     def __init__(self, settings: Mapping[str, Any] | None, rows: HeldOutRows | None, what: str):
         self.told: list[str] = []
         self._what, self._allowed = what, rows is not None and rows.allowed
-        self._by_numbers = rows is not None and rows.fraction is not None  # of rows in one order of time
+        self._by_numbers = rows is not None and rows.fraction is not None  # test rows of the training's own files
         self._learned = LearnedRows.of(settings)
         if rows is None:
             self.told.append("unknown: the caller did not say which rows these are")
