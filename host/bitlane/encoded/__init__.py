@@ -1,0 +1,1 @@
+"""Tables that are stored once with few bits a value, and read many times."""

@@ -1,0 +1,1 @@
+"""Linear models at their optimum, from rows of few bits."""
