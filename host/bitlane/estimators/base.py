@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bitlane.contract.precision import Precision
-from bitlane.data.arrays import as_table
 from bitlane.devices import DeviceSpec, opened_devices
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import choose_precision
@@ -19,12 +18,8 @@ from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.ranges import TableRanges
 from bitlane.quantization.row_table import reordered
 from bitlane.quantization.scaling import Floats, Matrix
-from bitlane.support.column_names import check_names, column_names
-from bitlane.support.optional import require_extra
-from bitlane.support.pickling import VersionedPickle
 from bitlane.support.rng import as_seed, generator
 from bitlane.support.scalars import as_boolean, as_integer, as_number, as_python, is_integer
-from bitlane.support.sklearn_compat import BaseEstimator, not_fitted
 from bitlane.support.user_warnings import warn_user, warning_once
 from bitlane.training.bit_plan import BitPlan
 from bitlane.training.by_policy import policy_of, train_by_policy
@@ -42,15 +37,14 @@ from .device_build import device_build
 from .distance import with_distance
 from .fit_rows import COPIES, FitRows
 from .plateaus import plateau_ending
+from .predictions import LinearModel
 from .row_copies import absolute_copies
 from .schedule import averaging_of, decay_of, epochs_of
 from .validation import as_coefficients, check_words, clipped_batch, finite_model, row_weights, seed_of_call
 
-Same = TypeVar("Same", bound="LinearSGD")
-
 
 @dataclass(eq=False, repr=False)
-class LinearSGD(VersionedPickle, BaseEstimator):
+class LinearSGD(LinearModel):
     """Parameters of both estimators, by their names in scikit-learn where it has such parameters."""
 
     bits: int | str | BitPolicy = 4
@@ -99,14 +93,6 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     _ranges: TableRanges = field(init=False)  # of all rows since fit, or since the first partial_fit
     _calls: int = field(init=False)  # of fit and partial_fit since then
     _warned: set[str] = field(init=False)  # what calls of partial_fit have warned of since then
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _start(
         self,
@@ -257,10 +243,6 @@ class LinearSGD(VersionedPickle, BaseEstimator):
             raise DataError("a fit with tol or early_stopping cannot resume a checkpoint: omit them")
         return ending
 
-    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
-        """Return the score of linear predictions [rows, targets] of held-out targets [rows, targets]."""
-        raise NotImplementedError
-
     def _remember(self, X: Any, run: TrainingResult, ranges: TableRanges, rows: int) -> None:
         """Set the attributes that fit leaves, but for the shape of `coef_` and the classes."""
         self.coef_, intercept = finite_model(run)
@@ -273,14 +255,8 @@ class LinearSGD(VersionedPickle, BaseEstimator):
     def _remember_rows(self, X: Any, ranges: TableRanges, calls: int) -> None:
         """Set what the next call of partial_fit needs, and with the first call the columns."""
         self._ranges, self._calls = ranges, calls
-        if calls > 1:
-            return
-        self.n_features_in_ = len(ranges.features.low)
-        names = column_names(X)
-        if names is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        if calls == 1:
+            self._remember_columns(X, len(ranges.features.low))
 
     def _check_one_pass(self) -> None:
         """Raise DataError for parameters that partial_fit cannot follow."""
@@ -342,46 +318,6 @@ class LinearSGD(VersionedPickle, BaseEstimator):
         self.t_ = (self.t_ if call else 1.0) + rows
         self._remember_rows(X, ranges, call + 1)
         return coef, intercept
-
-    def _check_columns(self, X: Any, table: Matrix) -> None:
-        """Raise DataError unless X has the columns that the model was fitted to."""
-        check_names(X, getattr(self, "feature_names_in_", None))
-        if table.shape[1] != self.n_features_in_:
-            name, fitted = type(self).__name__, self.n_features_in_
-            raise DataError(f"X has {table.shape[1]} features, but {name} is expecting {fitted} features as input")
-
-    def _linear(self, X: ArrayLike) -> Floats:
-        """``X @ coef_.T + intercept_`` after checks of X [rows, n_features_in_]."""
-        if not self.__sklearn_is_fitted__():
-            raise not_fitted(type(self).__name__)
-        table = as_table(X)
-        self._check_columns(X, table)
-        return np.asarray(table @ self._dense().T + self.intercept_, dtype=np.float64)
-
-    def sparsify(self: Same) -> Same:
-        """Make `coef_` a CSR matrix of scipy, [1, n] for one target; return the estimator. `densify` undoes it.
-
-        It saves memory where most coefficients are 0, as with an L1 penalty. Predictions keep their bits.
-        """
-        sparse = require_extra("scipy.sparse", "sparsify", "'bitlane[sparse]'")
-        self.coef_ = sparse.csr_matrix(self._dense())
-        return self
-
-    def densify(self: Same) -> Same:
-        """Make `coef_` the array that it is after fit; return the estimator."""
-        self.coef_ = self._dense()
-        return self
-
-    def _dense(self) -> Floats:
-        """Return the coefficients as the array that they are after fit."""
-        if not self.__sklearn_is_fitted__():
-            raise not_fitted(type(self).__name__)
-        coef: Any = self.coef_
-        return self._shaped(coef.toarray()) if hasattr(coef, "toarray") else coef
-
-    def _shaped(self, coef: Floats) -> Floats:
-        """Return coefficients [targets, n] in the shape of `coef_`."""
-        raise NotImplementedError
 
 
 def _printing(on_epoch: OnEpoch | None, epochs: int) -> OnEpoch:

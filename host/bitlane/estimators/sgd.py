@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bitlane.data.arrays import as_labels, as_table, as_targets
 from bitlane.errors import DataError
-from bitlane.quantization.scaling import Floats
-from bitlane.support.available import available_unless
 from bitlane.support.labels import sorted_classes
 from bitlane.support.sklearn_compat import ClassifierMixin, RegressorMixin
 from bitlane.training.checkpoint import Checkpoint
@@ -22,8 +20,8 @@ from bitlane.training.result import OnEpoch
 
 from .base import LinearSGD
 from .parameters import documented
-from .probabilities import PROBABILITIES, no_probabilities
-from .validation import class_weights, known_classes, row_weights
+from .predictions import ClassAnswers, RegressionAnswers, positive_classes
+from .validation import class_weights, known_classes
 
 Regressor = TypeVar("Regressor", bound="SGDRegressor")
 Classifier = TypeVar("Classifier", bound="SGDClassifier")
@@ -31,7 +29,7 @@ Classifier = TypeVar("Classifier", bound="SGDClassifier")
 
 @documented
 @dataclass(eq=False, repr=False)
-class SGDRegressor(RegressorMixin, LinearSGD):
+class SGDRegressor(RegressorMixin, RegressionAnswers, LinearSGD):
     """Linear regression by low-precision SGD, for one target or several.
 
     {parameters}
@@ -162,34 +160,10 @@ class SGDRegressor(RegressorMixin, LinearSGD):
         self.coef_ = self._shaped(coef)
         return self
 
-    def _shaped(self, coef: Floats) -> Floats:
-        return coef[0] if len(coef) == 1 else coef
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return predictions for X [rows, n]: float64 [rows] or [rows, targets], like y."""
-        return self._linear(X)
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R squared of the predictions for X [rows, n] against y, the mean over targets.
-
-        `sample_weight` [rows] weighs the squared errors, and those of the mean.
-        """
-        prediction = self.predict(X)
-        target = as_targets(y, len(prediction))
-        weights = row_weights(sample_weight, len(prediction))
-        if target.shape != prediction.shape:
-            raise DataError(f"y has shape {target.shape}, but the predictions have {prediction.shape}")
-        return self._score_of(prediction, target, weights)
-
-    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
-        missed = np.average((targets - prediction) ** 2, axis=0, weights=weights)
-        spread = np.average((targets - np.average(targets, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
-        return float(np.mean(np.where(spread > 0, 1.0 - missed / np.where(spread > 0, spread, 1.0), missed == 0)))
-
 
 @documented
 @dataclass(eq=False, repr=False)
-class SGDClassifier(ClassifierMixin, LinearSGD):
+class SGDClassifier(ClassifierMixin, ClassAnswers, LinearSGD):
     """Linear classification by low-precision SGD; more than two classes are trained one-vs-rest.
 
     {parameters}
@@ -273,7 +247,7 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
         table = as_table(X, least=2)
         labels = as_labels(y, len(table))
         classes = sorted_classes(labels)
-        targets = np.where(labels[:, None] == _positive(classes), 1.0, -1.0)
+        targets = np.where(labels[:, None] == positive_classes(classes), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, classes)
         start = self._start(coef_init, intercept_init, resume, (targets.shape[1], table.shape[1]))
         self._fit(X, table, targets, weights, sample_weight, start, on_epoch, snapshots)
@@ -323,69 +297,8 @@ class SGDClassifier(ClassifierMixin, LinearSGD):
             raise DataError(f"y holds {labels[strange].tolist()[0]!r}, which is not among the classes {known.tolist()}")
         if isinstance(self.class_weight, str):
             raise DataError(f"class_weight={self.class_weight!r}: partial_fit needs None or a dict of weights by class")
-        targets = np.where(labels[:, None] == _positive(known), 1.0, -1.0)
+        targets = np.where(labels[:, None] == positive_classes(known), 1.0, -1.0)
         weights = class_weights(self.class_weight, labels, known)
         self.coef_, self.intercept_ = self._partial_fit(X, table, targets, weights, sample_weight)
         self.classes_ = known
         return self
-
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """Return scores for X [rows, n]: float64 [rows] of the second of two classes, otherwise [rows, classes]."""
-        scores = self._linear(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the likeliest class of each row of X [rows, n], of the type of the labels."""
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
-
-    @available_unless(no_probabilities)
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities for X [rows, n]: float64 [rows, classes]; with log_loss and modified_huber.
-
-        With modified_huber the probability of a score is ``(clip(score, -1, 1) + 1) / 2``. For two classes they are
-        those of the model. For more, the probability of each class against the rest, divided by their sum, as in
-        scikit-learn.
-        """
-        scores = self.decision_function(X)
-        each = PROBABILITIES[self.loss](scores)
-        if each.ndim == 1:
-            return np.column_stack([1.0 - each, each])
-        total = each.sum(axis=1, keepdims=True)
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), 1.0 / each.shape[1])
-
-    @available_unless(no_probabilities)
-    def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Return the logarithms of the probabilities for X [rows, n], float64 [rows, classes]; see `predict_proba`.
-
-        With log_loss they are finite also where a probability rounds to 0; with modified_huber a probability of 0 has
-        minus infinity.
-        """
-        if self.loss != "log_loss":
-            with np.errstate(divide="ignore"):
-                return np.asarray(np.log(self.predict_proba(X)))
-        scores = self.decision_function(X)
-        each = -np.logaddexp(0.0, -scores)
-        if each.ndim == 1:
-            return np.column_stack([-np.logaddexp(0.0, scores), each])
-        return each - np.logaddexp.reduce(each, axis=1, keepdims=True)
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of the rows of X [rows, n], by `sample_weight` [rows], whose predicted class is y [rows]."""
-        prediction = self.predict(X)
-        correct = prediction == as_labels(y, len(prediction))
-        return float(np.average(correct, weights=row_weights(sample_weight, len(prediction))))
-
-    def _score_of(self, prediction: Floats, targets: Floats, weights: Floats | None) -> float:
-        several = targets.shape[1] > 1
-        chosen, true = (each.argmax(axis=1) if several else each[:, 0] > 0 for each in (prediction, targets))
-        return float(np.average(chosen == true, weights=weights))
-
-    def _shaped(self, coef: Floats) -> Floats:
-        return coef
-
-
-def _positive(classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the classes that are trained against the rest: the second of two, otherwise all."""
-    return classes if len(classes) > 2 else classes[1:]
