@@ -71,7 +71,7 @@ def _each_piece(
     target: RowsInRegion,
     threads: int | None,
 ) -> None:
-    runs, offsets = _runs(mapped.columns), feature_offsets(len(mapped.columns))
+    runs, offsets = feature_runs(mapped.columns), feature_offsets(len(mapped.columns))
 
     def encode(start: int) -> None:
         rows = slice(start, start + step)
@@ -90,7 +90,7 @@ def _each_piece(
             pass
 
 
-def _runs(columns: NDArray[np.intp]) -> NDArray[np.intp]:
+def feature_runs(columns: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return runs of consecutive columns, int [runs, 3]: the first feature, its column, the number of features."""
     firsts = np.append(0, np.flatnonzero(np.diff(columns) != 1) + 1)
     return np.column_stack([firsts, columns[firsts], np.diff(np.append(firsts, len(columns)))]).astype(np.intp)

@@ -1,0 +1,112 @@
+"""How the columns of a table become codes, and codes values again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.contract.layout import CHUNK, DIGIT_BITS
+from bitlane.contract.precision import Precision
+from bitlane.errors import DataError
+from bitlane.quantization.columns import suited_columns
+from bitlane.quantization.positions import PositionMap, position_map
+from bitlane.quantization.ranges import Ranges, TableRanges
+from bitlane.quantization.scaling import Floats, Scaling, scaling_from
+
+MOST_BITS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnCodes:
+    """The center and the scale of each column of a table, and the bits of its codes.
+
+    A column that held one value when the scales were made is not stored: its scale is 0, and its center the value.
+
+    Attributes
+    ----------
+    bits : int
+        Even, 2 to 16.
+    center, scale : float64 arrays [n]
+        As in `Scaling`.
+    names : tuple of str, or None
+        Of the columns.
+    """
+
+    bits: int
+    center: Floats
+    scale: Floats
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        ranges: Ranges,
+        bits: int,
+        names: Sequence[str] | None = None,
+        *,
+        clip: bool = True,
+        centered: bool = True,
+    ) -> ColumnCodes:
+        """Return codes that suit columns with these ranges.
+
+        Parameters
+        ----------
+        ranges : Ranges
+            Of n columns.
+        bits : int
+        names : sequence of str, optional
+        clip : bool, default=True
+            Whether columns with outliers are clipped (`bitlane.quantization.columns`).
+        centered : bool, default=True
+            Whether the scales lie around the means of the columns; otherwise around 0, as a model without an intercept
+            needs them.
+
+        Raises
+        ------
+        DataError
+            Bits that cannot be stored, ranges that overflow, or no column that varies.
+        """
+        if bits not in range(DIGIT_BITS, MOST_BITS + 1, DIGIT_BITS):
+            raise DataError(f"bits={bits!r}: choose an even number from {DIGIT_BITS} to {MOST_BITS}")
+        none = np.empty((1, 0))
+        units = suited_columns(ranges, Precision(int(bits), "nearest"), centered, clip=clip, on_levels=True)
+        labels = Ranges(none[0], none[0], none[0], ranges.rows, none, np.empty(0, np.int64))
+        scale = scaling_from(TableRanges(ranges, labels), centered, units=units).scale
+        if not scale.any():
+            raise DataError("every column of X is constant: at least one must vary")
+        center = np.where(scale > 0, units.center, ranges.low)
+        return cls(int(bits), center, scale, None if names is None else tuple(names))
+
+    @cached_property
+    def active(self) -> NDArray[np.intp]:
+        """Numbers of the stored columns, int [m]."""
+        return np.flatnonzero(self.scale)
+
+    @property
+    def digits(self) -> int:
+        """Planes: radix-4 digits of a code."""
+        return self.bits // DIGIT_BITS
+
+    @property
+    def chunks(self) -> int:
+        """Words of a row in a plane."""
+        return -(-len(self.active) // CHUNK)
+
+    @property
+    def scaling(self) -> Scaling:
+        """The scaling of the columns, without labels."""
+        none = np.empty(0)
+        return Scaling(self.center, self.scale, none, none)
+
+    def positions(self) -> PositionMap:
+        """Return the positions of values in the intervals of codes of 16 bits, of which the high `bits` are stored."""
+        return position_map(self.scaling, Precision(MOST_BITS, "nearest"))
+
+    def some(self, numbers: NDArray[np.intp]) -> ColumnCodes:
+        """Return the codes of some of the columns."""
+        names = None if self.names is None else tuple(self.names[number] for number in numbers.tolist())
+        return replace(self, center=self.center[numbers], scale=self.scale[numbers], names=names)
