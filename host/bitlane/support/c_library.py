@@ -25,12 +25,19 @@ FLAGS = ("-std=gnu99", "-ffp-contract=off", "-fno-trapping-math", "-fwrapv")
 OPTIMIZE = ("-O3",)
 LIBRARY_FLAGS = ("-fPIC", "-shared")
 # Of machines whose vector instructions are an option, the best first: their names in /proc/cpuinfo, and the flags.
-VECTORS: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "x86_64": [
-        (("avx512f", "avx512bw", "avx512dq", "avx512vl"), ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")),
-        (("avx2",), ("-mavx2",)),
-    ],
+Vectors = dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]]
+AVX512, AVX512_FLAGS = (tuple(f"{prefix}avx512{part}" for part in ("f", "bw", "dq", "vl")) for prefix in ("", "-m"))
+VECTORS: Vectors = {
+    "x86_64": [(AVX512, AVX512_FLAGS), (("avx2",), ("-mavx2",))],
     "armv7l": [(("neon",), ("-mfpu=neon",))],
+}
+# Of machines with dot products of bytes, which compilers before gcc 11 and clang 12 lack in part.
+BYTE_PRODUCTS: Vectors = {
+    "x86_64": [
+        ((*AVX512, "avx512_vnni"), (*AVX512_FLAGS, "-mavx512vnni")),
+        (("avx2", "avx_vnni"), ("-mavx2", "-mavxvnni")),
+    ],
+    "aarch64": [(("asimddp",), ("-march=armv8.2-a+dotprod",))],
 }
 CPU_INFO = Path("/proc/cpuinfo")
 TIMEOUT = 300  # seconds
@@ -44,7 +51,10 @@ class LibraryError(Exception):
 
 
 def load_library(
-    sources: Sequence[Path], constants: Mapping[str, str], optimize: Sequence[str] = OPTIMIZE
+    sources: Sequence[Path],
+    constants: Mapping[str, str],
+    optimize: Sequence[str] = OPTIMIZE,
+    vectors: Sequence[str] | None = None,
 ) -> ctypes.CDLL:
     """Build C files, unless the cache folder has the library, and load it.
 
@@ -59,6 +69,8 @@ def load_library(
         Values of macros.
     optimize : sequence of str, default=("-O3",)
         Options of the compiler for speed.
+    vectors : sequence of str, optional
+        Options of the compiler for vector instructions. Default: `cpu_flags` of `VECTORS`.
 
     Returns
     -------
@@ -71,7 +83,8 @@ def load_library(
         There is no compiler, it fails, or the library cannot be written or loaded.
     """
     compiler = _compiler()
-    options = [*FLAGS, *optimize, *LIBRARY_FLAGS, *cpu_flags(), *definitions(constants)]
+    chosen = cpu_flags() if vectors is None else vectors
+    options = [*FLAGS, *optimize, *LIBRARY_FLAGS, *chosen, *definitions(constants)]
     try:
         code = b"".join(path.read_bytes() for path in sources)
         described = [code.decode(), *compiler, *options, _output([*compiler, "--version"]), platform.machine()]
@@ -96,9 +109,9 @@ def definitions(constants: Mapping[str, str]) -> list[str]:
     return [f"-D{name}={value}" for name, value in constants.items()]
 
 
-def cpu_flags() -> list[str]:
-    """Return the options for the vector instructions of this processor."""
-    choices = VECTORS.get(platform.machine(), [])
+def cpu_flags(vectors: Vectors = VECTORS) -> list[str]:
+    """Return the options for the best vector instructions of this processor in a table; none if it has none of them."""
+    choices = vectors.get(platform.machine(), [])
     try:
         match = re.search(r"^(?:flags|Features)\s*:(.*)$", CPU_INFO.read_text(), re.MULTILINE)
     except OSError:

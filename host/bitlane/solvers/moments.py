@@ -1,0 +1,360 @@
+"""What least squares needs of a table: sums of values, squares and products, which add up over blocks, days and folds.
+
+A table of codes gives exact integers: the Gram matrix of the codes beside digits of the targets. The digits are those
+of a fixed-point number of 40 bits, so that all sums have the same bits on all machines. Targets that are integers of
+few digits are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bitlane.encoded.coded_rows import CodedRows, Codes, CodeScale, Floats
+from bitlane.quantization.row_table import dense_pieces
+
+from .gram import GramSum, Integers
+
+DIGIT_BITS = 8
+TARGET_DIGITS = 5
+LARGEST_MULTIPLICITY = 1 << 16  # of integer weights, whose sums are exact
+EXACT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over rows x [m] with targets y [K] and weights w, about fixed points c and e: u = x - c, v = y - e.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows with weights above 0.
+    weight : float
+        Sum of w.
+    center : float64 array [m]
+        c, in user units, as all others.
+    gram : float64 array [m, m]
+        Sum of w u u'.
+    sums : float64 array [m]
+        Sum of w u.
+    products : float64 array [m, K]
+        Sum of w u v'.
+    target_center : float64 array [K]
+        e.
+    target_sums, target_squares : float64 arrays [K]
+        Sums of w v and of w v**2.
+    precision : float
+        Relative rounding of the sums.
+    """
+
+    rows: int
+    weight: float
+    center: Floats
+    gram: Floats
+    sums: Floats
+    products: Floats
+    target_center: Floats
+    target_sums: Floats
+    target_squares: Floats
+    precision: float = EXACT
+
+    def __add__(self, more: Moments) -> Moments:
+        """Return the moments of both tables, whose columns and targets must be the same."""
+        return self._combined(more, 1)
+
+    def __sub__(self, part: Moments) -> Moments:
+        """Return the moments without those of a part of the rows."""
+        return self._combined(part, -1)
+
+    def about(self, center: Floats, target_center: Floats) -> Moments:
+        """Return the same moments about other points."""
+        if np.array_equal(center, self.center) and np.array_equal(target_center, self.target_center):
+            return self
+        d, e, total = center - self.center, target_center - self.target_center, self.weight
+        cross = np.outer(d, self.sums)
+        return Moments(
+            self.rows,
+            total,
+            center,
+            self.gram - cross - cross.T + total * np.outer(d, d),
+            self.sums - total * d,
+            self.products - np.outer(d, self.target_sums) - np.outer(self.sums, e) + total * np.outer(d, e),
+            target_center,
+            self.target_sums - total * e,
+            self.target_squares - 2 * e * self.target_sums + total * e**2,
+            self.precision,
+        )
+
+    def _combined(self, more: Moments, sign: int) -> Moments:
+        moved = more.about(self.center, self.target_center)
+        return Moments(
+            self.rows + sign * moved.rows,
+            self.weight + sign * moved.weight,
+            self.center,
+            self.gram + sign * moved.gram,
+            self.sums + sign * moved.sums,
+            self.products + sign * moved.products,
+            self.target_center,
+            self.target_sums + sign * moved.target_sums,
+            self.target_squares + sign * moved.target_squares,
+            max(self.precision, moved.precision),
+        )
+
+
+def coded_moments(
+    rows: CodedRows,
+    targets: ArrayLike,
+    weights: ArrayLike | None = None,
+    bits: int | None = None,
+    threads: int | None = None,
+) -> Moments:
+    """Return the moments of a table of codes, in one read; see `coded_fold_moments`."""
+    (found,) = coded_fold_moments(rows, targets, np.zeros(rows.shape[0], np.intp), weights, bits, threads)
+    return found
+
+
+def coded_fold_moments(
+    rows: CodedRows,
+    targets: ArrayLike,
+    folds: NDArray[np.intp],
+    weights: ArrayLike | None = None,
+    bits: int | None = None,
+    threads: int | None = None,
+) -> list[Moments]:
+    """Return the moments of each fold of a table of codes, in one read.
+
+    Parameters
+    ----------
+    rows : CodedRows, shape (rows, m)
+    targets : array [rows] or [rows, K]
+        User units, finite.
+    folds : int array [rows]
+        Number of the fold of each row, from 0.
+    weights : array [rows], optional
+        0 or more, finite. Integers up to `LARGEST_MULTIPLICITY` give exact integer sums, as if rows were repeated. With
+        others the values are decoded to float64, which takes several times as long and is rounded as BLAS does.
+    bits : int, optional
+        Of the codes that are read; all by default.
+    threads : int, optional
+        By default one for each processor.
+
+    Returns
+    -------
+    list of Moments
+        About the middles of the ranges of columns and targets.
+    """
+    digits = TargetDigits.of(_matrix(targets))
+    count = int(folds.max()) + 1 if len(folds) else 0
+    scale = rows.scale if bits is None else rows.scale.at(rows.bits, bits)
+    if weights is not None and not _are_multiplicities(w := np.asarray(weights, np.float64)):
+        return _weighted_fold_moments(rows, digits, folds, w, bits, count)
+    multiplicities = None if weights is None else np.asarray(weights, np.int64)
+    columns = rows.shape[1] + digits.codes.shape[1]
+    sums: dict[tuple[int, int], GramSum] = {}
+    for block in rows.blocks(bits):
+        here = slice(block.first, block.first + len(block.codes))
+        extra = digits.codes[here]
+        for key, chosen in _parts(folds[here], None if multiplicities is None else multiplicities[here]):
+            total = sums.setdefault(key, GramSum(columns, threads))
+            total.add(block.codes[chosen], extra[chosen])
+    used = np.ones(len(folds), bool) if multiplicities is None else multiplicities > 0
+    return [
+        _of_integers(
+            [(1 << bit, total) for (fold, bit), total in sums.items() if fold == each],
+            int(np.count_nonzero(used & (folds == each))),
+            scale,
+            digits,
+        )
+        for each in range(count)
+    ]
+
+
+def float_moments(
+    X: Any, targets: ArrayLike, weights: ArrayLike | None = None, center: Floats | None = None
+) -> Moments:
+    """Return the moments of a table of floats by BLAS, quicker than from codes for tables of few columns.
+
+    float64 tables have products in float64. Others have products in float32 of differences from `center`, in blocks of
+    about a million values, whose sums are float64: choose a center near the means.
+
+    Parameters
+    ----------
+    X : array or RowTable [rows, m]
+    targets : array [rows] or [rows, K]
+    weights : array [rows], optional
+    center : float64 array [m], optional
+        Default: the means of the first block.
+    """
+    y = _matrix(targets)
+    w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
+    middle = _middles(y)
+    total: Moments | None = None
+    first = 0
+    for piece in dense_pieces(X):
+        here = slice(first, first + len(piece))
+        first += len(piece)
+        dtype = np.float64 if piece.dtype == np.float64 else np.float32
+        if center is None:
+            center = piece.mean(axis=0, dtype=np.float64) if len(piece) else np.zeros(piece.shape[1])
+        if dtype == np.float64 or np.abs(center).max(initial=0.0) == 0:
+            u = piece.astype(dtype, copy=False) - center.astype(dtype)
+        else:
+            u = (piece - center).astype(dtype)
+        found = _of_floats(u, y[here] - middle, w[here], center, middle)
+        total = found if total is None else total + found
+    assert total is not None
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class TargetDigits:
+    """Targets as fixed-point numbers in balanced digits: ``center + quantum * sum_d digit_d * 256**d``.
+
+    Attributes
+    ----------
+    codes : int8 array [rows, digits * K]
+        The digits of the first target, the least significant first; those of the second; and so on.
+    center, quantum : float64 arrays [K]
+        Each quantum is a power of two.
+    digits : int
+        Of each target.
+    """
+
+    codes: Codes
+    center: Floats
+    quantum: Floats
+    digits: int
+
+    @staticmethod
+    def of(y: Floats) -> TargetDigits:
+        """Encode targets [rows, K]: integers exactly, others to 2**-38 of the largest distance from the middle."""
+        center = _middles(y)
+        away = y - center
+        largest = np.abs(away).max(axis=0, initial=0.0)
+        quantum = np.ones(y.shape[1])
+        digits = 1
+        if (away == np.rint(away)).all() and largest.max(initial=0.0) < 2.0 ** (DIGIT_BITS * TARGET_DIGITS - 2):
+            while largest.max(initial=0.0) > _reach(digits):
+                digits += 1
+        else:
+            digits = TARGET_DIGITS
+            _, exponent = np.frexp(largest)
+            quantum = np.ldexp(1.0, exponent - (DIGIT_BITS * digits - 2))
+        left = np.rint(away / quantum).astype(np.int64)
+        codes = np.empty((*left.shape, digits), np.int8)
+        for digit in range(digits):
+            codes[..., digit] = left.astype(np.int8)  # the low byte, as a signed number
+            left = (left - codes[..., digit]) >> DIGIT_BITS
+        return TargetDigits(codes.reshape(len(y), -1), center, quantum, digits)
+
+    @property
+    def weights(self) -> Integers:
+        """Weight of each digit, int64 [digits]."""
+        return np.asarray(np.int64(1) << (DIGIT_BITS * np.arange(self.digits, dtype=np.int64)))
+
+    def values(self, codes: Codes) -> Floats:
+        """Return targets less their centers, float64 [rows, K]."""
+        shaped = codes.reshape(len(codes), -1, self.digits)
+        return np.asarray((shaped @ self.weights.astype(np.float64)) * self.quantum)
+
+
+def _of_integers(parts: Sequence[tuple[int, GramSum]], rows: int, scale: CodeScale, digits: TargetDigits) -> Moments:
+    """Return the moments of Gram matrices, each with a factor."""
+    m, width = len(scale.unit), digits.codes.shape[1]
+    total = sum(factor * part.rows for factor, part in parts)
+    gram = sum((factor * part.matrix() for factor, part in parts), np.zeros((m + width,) * 2, np.int64))
+    sums = sum((factor * part.sums() for factor, part in parts), np.zeros(m + width, np.int64))
+    q, t = sums[:m], sums[m:]
+    # A value is unit * (code + 1/2) away from the center.
+    halves = gram[:m, :m] + 0.5 * (q[:, None] + q) + 0.25 * total
+    cross = (gram[:m, m:] + 0.5 * t).reshape(m, -1, digits.digits) @ digits.weights.astype(np.float64)
+    target_sums = t.reshape(-1, digits.digits) @ digits.weights.astype(np.float64)
+    squares = gram[m:, m:].reshape(len(digits.center), digits.digits, len(digits.center), digits.digits)
+    own = np.einsum("kikj,i,j->k", squares.astype(np.float64), *[digits.weights.astype(np.float64)] * 2)
+    unit, quantum = scale.unit, digits.quantum
+    return Moments(
+        rows,
+        float(total),
+        scale.center,
+        halves * unit[:, None] * unit,
+        (q + 0.5 * total) * unit,
+        cross * unit[:, None] * quantum,
+        digits.center,
+        target_sums * quantum,
+        own * quantum**2,
+    )
+
+
+def _weighted_fold_moments(
+    rows: CodedRows, digits: TargetDigits, folds: NDArray[np.intp], w: Floats, bits: int | None, count: int
+) -> list[Moments]:
+    scale = rows.scale if bits is None else rows.scale.at(rows.bits, bits)
+    empty = _of_integers([], 0, scale, digits)
+    found = [empty] * count
+    for block in rows.blocks(bits):
+        here = slice(block.first, block.first + len(block.codes))
+        y = digits.values(digits.codes[here])
+        for (fold, _), chosen in _parts(folds[here], None):
+            u = scale.unit * (block.codes[chosen] + 0.5)
+            found[fold] += _of_floats(u, y[chosen], w[here][chosen], scale.center, digits.center)
+    return found
+
+
+def _parts(
+    folds: NDArray[np.intp], multiplicities: Integers | None
+) -> Iterator[tuple[tuple[int, int], slice | NDArray[np.bool_]]]:
+    """Yield folds and binary digits of multiplicities, and the rows of a block that have them."""
+    if not len(folds):
+        return
+    for fold in np.unique(folds):
+        inside = folds == fold
+        if multiplicities is None:
+            yield (int(fold), 0), slice(None) if inside.all() else inside
+            continue
+        for bit in range(int(multiplicities.max(initial=0)).bit_length()):
+            chosen = inside & ((multiplicities >> bit & 1) == 1)
+            if chosen.any():
+                yield (int(fold), bit), chosen
+
+
+def _of_floats(u: NDArray[Any], v: Floats, w: Floats, center: Floats, target_center: Floats) -> Moments:
+    """Return the moments of values less their centers: products in the type of `u`, sums of targets in float64."""
+    weighted = u if (w == 1).all() else u * w[:, None].astype(u.dtype)
+    wide = weighted.astype(np.float64, copy=False)
+    return Moments(
+        int(np.count_nonzero(w)),
+        float(w.sum()),
+        center,
+        (weighted.T @ u).astype(np.float64, copy=False),
+        wide.sum(axis=0),
+        wide.T @ v,
+        target_center,
+        w @ v,
+        w @ v**2,
+        float(np.finfo(u.dtype).eps),
+    )
+
+
+def _are_multiplicities(w: Floats) -> bool:
+    return bool((w == np.rint(w)).all() and w.max(initial=0.0) <= LARGEST_MULTIPLICITY)
+
+
+def _matrix(targets: ArrayLike) -> Floats:
+    y = np.asarray(targets, np.float64)
+    return y[:, None] if y.ndim == 1 else y
+
+
+def _middles(y: Floats) -> Floats:
+    """Return an integer near the middle of each column."""
+    if not len(y):
+        return np.zeros(y.shape[1])
+    return np.asarray(np.rint(0.5 * y.max(axis=0) + 0.5 * y.min(axis=0)))
+
+
+def _reach(digits: int) -> int:
+    """Return the largest number that balanced digits hold on both sides of 0."""
+    return 127 * sum(1 << (DIGIT_BITS * digit) for digit in range(digits))
