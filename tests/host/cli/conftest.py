@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers.pictures import blank_pictures, drawn
 
 from bitlane.cli.main import main
+
+__all__ = ["blank_pictures", "drawn"]
 
 
 @pytest.fixture(autouse=True)

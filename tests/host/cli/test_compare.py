@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 QUICK = ["--device", "emulator", "--epochs", "2"]
 
 
-def test_compare_prints_and_writes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_prints_and_writes(drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "--bits",
         "4,32",

@@ -20,7 +20,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
 
-def test_levels_prints_and_draws(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels_prints_and_draws(prices: Path, drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     source = ["levels", str(prices), "--target", "price", "--bits", "6"]
     assert main(source) == 0
     printed, err = capsys.readouterr()

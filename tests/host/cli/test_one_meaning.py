@@ -16,13 +16,6 @@ for module in ("pandas", "sklearn", "matplotlib", "numba", "pyarrow", "xxhash"):
 QUICK = ["--device", "emulator", "--epochs", "2"]
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitlane.cli.train.draw", lambda *_: None)
-    monkeypatch.setattr("bitlane.cli.compare.draw", lambda *_: None)
-    monkeypatch.setattr("bitlane.sparse.training.plots.draw", lambda *_: None)
-
-
 @pytest.fixture
 def clicks(here: Path) -> Path:
     path = here / "clicks.csv"

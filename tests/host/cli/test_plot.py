@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 QUICK = ["--device", "emulator", "--epochs", "2"]
 
 
-def test_plot_draws_again(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_draws_again(prices: Path, drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "run"]) == 0
     for png in Path("run").glob("*.png"):
         png.unlink()

@@ -27,12 +27,6 @@ NAMES = ["click", "age", "price"]
 Rows = list[list[str]]
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitlane.cli.train.draw", lambda *_: None)
-    monkeypatch.setattr("bitlane.sparse.training.plots.draw", lambda *_: None)
-
-
 @pytest.fixture
 def rows(seed: int) -> Rows:
     rng = np.random.default_rng(seed)

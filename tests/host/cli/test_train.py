@@ -22,7 +22,7 @@ pytest.importorskip("matplotlib")
 QUICK = ["--device", "emulator", "--epochs", "2"]
 
 
-def test_train_prints_and_writes(prices: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_prints_and_writes(prices: Path, drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(prices), "--target", "price", *QUICK, "--out", "runs/a"]) == 0
     out, err = capsys.readouterr()
     assert "60 rows, 2 features, target price" in out

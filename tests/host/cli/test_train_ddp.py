@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 SMALL = ["train-ddp", "--workers", "2", "--network", "perceptron", "--batch-size", "3000", "--compress", "lqsgd:rank=2"]
 
 
-def test_trains_reports_and_resumes(data_dir, tmp_path, capsys):
+def test_trains_reports_and_resumes(data_dir, tmp_path, drawn, capsys):
     run, folder = tmp_path / "run", tmp_path / "checkpoint"
     assert main([*SMALL, "--checkpoint", str(folder), "--every", "4", "--out", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()

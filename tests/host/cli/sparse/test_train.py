@@ -37,7 +37,7 @@ def table_of(out: str) -> dict[str, list[float]]:
     return rows
 
 
-def test_train_prints_and_writes(clicks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_prints_and_writes(clicks: Path, drawn: None, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--epochs", "2", "--window-rows", "200", "--test-fraction", "0.2", "--out", "runs/fm"]
     assert main(["sparse", "train", str(clicks), *LABEL, *options]) == 0
     out = capsys.readouterr().out

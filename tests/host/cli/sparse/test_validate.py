@@ -43,7 +43,7 @@ def published(clicks: Path, run) -> list[object]:
     return ["--held-out", clicks, "--test-fraction", 0.3]
 
 
-def test_a_version_passes_and_is_promoted(published, run) -> None:
+def test_a_version_passes_and_is_promoted(published, run, drawn: None) -> None:
     report = f"report: {REGISTRY}/validations/0000001/report.html"
     status, lines = run("validate", REGISTRY, 1, *published, *LOOSE)
     assert (status, lines) == (0, ["version 1 passed: 6 checks, no version to compare with", report])

@@ -16,6 +16,8 @@ from bitlane.sparse.registry.held_out import HeldOutScores
 from bitlane.sparse.registry.report import BINS, calibration_curve, report_html, roc_curve
 from bitlane.sparse.registry.verdict import Validation
 
+pytestmark = pytest.mark.usefixtures("drawn")
+
 
 def rows(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
