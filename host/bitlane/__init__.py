@@ -9,7 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bitlane.encoded.table import EncodedTable
     from bitlane.errors import BitlaneError, DataError, DeviceError
+    from bitlane.estimators.linear import LinearClassifier, LinearRegressor
     from bitlane.estimators.saved import load
     from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
     from bitlane.levels import optimal_levels
@@ -20,6 +22,9 @@ __all__ = [
     "BitlaneError",
     "DataError",
     "DeviceError",
+    "EncodedTable",
+    "LinearClassifier",
+    "LinearRegressor",
     "SGDClassifier",
     "SGDRegressor",
     "__version__",
@@ -31,6 +36,9 @@ _HOMES = {
     "BitlaneError": "bitlane.errors",
     "DataError": "bitlane.errors",
     "DeviceError": "bitlane.errors",
+    "EncodedTable": "bitlane.encoded.table",
+    "LinearClassifier": "bitlane.estimators.linear",
+    "LinearRegressor": "bitlane.estimators.linear",
     "SGDClassifier": "bitlane.estimators.sgd",
     "SGDRegressor": "bitlane.estimators.sgd",
     "load": "bitlane.estimators.saved",
