@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bitlane.data.encoded_arrays import encode_table
     from bitlane.encoded.table import EncodedTable
     from bitlane.errors import BitlaneError, DataError, DeviceError
     from bitlane.estimators.linear import LinearClassifier, LinearRegressor
@@ -28,6 +29,7 @@ __all__ = [
     "SGDClassifier",
     "SGDRegressor",
     "__version__",
+    "encode_table",
     "load",
     "optimal_levels",
 ]
@@ -41,6 +43,7 @@ _HOMES = {
     "LinearRegressor": "bitlane.estimators.linear",
     "SGDClassifier": "bitlane.estimators.sgd",
     "SGDRegressor": "bitlane.estimators.sgd",
+    "encode_table": "bitlane.data.encoded_arrays",
     "load": "bitlane.estimators.saved",
     "optimal_levels": "bitlane.levels",
 }

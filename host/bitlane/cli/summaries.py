@@ -1,6 +1,7 @@
 """One line for each command of this package: `bitlane --help` shows them without importing the commands."""
 
 SUMMARIES = {
+    "encode": "store a table once with few bits a value, for many trainings",
     "train": "train one model",
     "predict": "predict the target of new rows by a trained model",
     "evaluate": "measure a trained model on labelled rows",

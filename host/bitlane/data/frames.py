@@ -29,7 +29,7 @@ def read_csv(path: Path, options: TableOptions, on_bytes: OnBytes | None = None)
     """Read a csv or tsv file; `on_bytes` is called with each number of bytes that was read."""
     pandas = require_extra("pandas", "reading csv files")
     between = csv_text.separator(options.separator or ("\t" if ".tsv" in path.suffixes else ","))
-    names = _csv_names(path, between, options)
+    names = csv_names(path, between, options)
     try:
         with _opened(path, on_bytes) as file:
             # low_memory=False: a column's type comes from all of its values, not from some of them
@@ -116,7 +116,7 @@ def _opened(path: Path, on_bytes: OnBytes | None = None) -> Iterator[IO[bytes]]:
             raise DataError(f"{path.name} is damaged: {first_line(error)}") from error
 
 
-def _csv_names(path: Path, between: str, options: TableOptions) -> list[str]:
+def csv_names(path: Path, between: str, options: TableOptions) -> list[str]:
     """Return the names of the columns by the head of a csv file, which is checked."""
     with _opened(path) as file:
         head = file.read(csv_text.HEAD_BYTES)
@@ -143,7 +143,7 @@ def _from_frame(frame: Any, columns: list[str], name: str, options: TableOptions
     features, position = choose_columns(columns, options, name, named=options.header)
     X = np.empty((len(frame), len(features)))
     for j, index in enumerate(features):
-        X[:, j] = _numbers(frame.iloc[:, index], columns[index], name)
+        X[:, j] = column_numbers(frame.iloc[:, index], columns[index], name)
     model = options.model
     names = tuple(columns[index] for index in features) if model is None else model.features
     if position is None:
@@ -151,7 +151,7 @@ def _from_frame(frame: Any, columns: list[str], name: str, options: TableOptions
     return Dataset(X, _labels(frame.iloc[:, position], columns[position], name), names, columns[position])
 
 
-def _numbers(column: Any, name: str, file: str) -> Floats:
+def column_numbers(column: Any, name: str, file: str) -> Floats:
     """Return a feature column as float64; an error names the first value that is text."""
     pandas = require_extra("pandas", "reading tables")
     if pandas.api.types.is_datetime64_any_dtype(column.dtype):
@@ -176,7 +176,7 @@ def _labels(column: Any, name: str, file: str) -> NDArray[Any]:
     numeric = pandas.to_numeric(column, errors="coerce").notna()
     if not numeric.all() and numeric.mean() <= 0.5:
         return np.asarray([str(value) for value in column])
-    return _numbers(column, name, file)
+    return column_numbers(column, name, file)
 
 
 def _shown(value: object) -> str:

@@ -70,8 +70,7 @@ class ColumnCodes:
         DataError
             Bits that cannot be stored, ranges that overflow, or no column that varies.
         """
-        if bits not in range(DIGIT_BITS, MOST_BITS + 1, DIGIT_BITS):
-            raise DataError(f"bits={bits!r}: choose an even number from {DIGIT_BITS} to {MOST_BITS}")
+        check_code_bits(bits)
         none = np.empty((1, 0))
         units = suited_columns(ranges, Precision(int(bits), "nearest"), centered, clip=clip, on_levels=True)
         labels = Ranges(none[0], none[0], none[0], ranges.rows, none, np.empty(0, np.int64))
@@ -85,6 +84,11 @@ class ColumnCodes:
     def active(self) -> NDArray[np.intp]:
         """Numbers of the stored columns, int [m]."""
         return np.flatnonzero(self.scale)
+
+    @cached_property
+    def constant(self) -> NDArray[np.intp]:
+        """Numbers of the other columns, int [n - m]."""
+        return np.flatnonzero(self.scale == 0)
 
     @property
     def digits(self) -> int:
@@ -110,3 +114,9 @@ class ColumnCodes:
         """Return the codes of some of the columns."""
         names = None if self.names is None else tuple(self.names[number] for number in numbers.tolist())
         return replace(self, center=self.center[numbers], scale=self.scale[numbers], names=names)
+
+
+def check_code_bits(bits: int) -> None:
+    """Raise DataError unless codes of so many bits can be stored."""
+    if bits not in range(DIGIT_BITS, MOST_BITS + 1, DIGIT_BITS):
+        raise DataError(f"bits={bits!r}: choose an even number from {DIGIT_BITS} to {MOST_BITS}")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from bitlane.quantization.ranges import Ranges, feature_ranges
 from bitlane.quantization.scaling import Floats
 from bitlane.support.user_warnings import warn_user
 
+from .block_encoder import encode_block
 from .coded_rows import BLOCK_VALUES, CODE_BITS
 from .column_codes import ColumnCodes
+from .frame import TableFile
 from .plane_blocks import PlaneBlocks, block_rows
-from .planes import Planes, encode_planes, kernels_for
 from .table_codes import TableCodes
 
-PIECE = 1 << 18  # values that are encoded at a time: what a cache holds
 NAMED = 10  # columns that a warning names
 
 
@@ -39,6 +40,8 @@ class EncodedTable:
     y : float64 array [rows] or [rows, targets], or None
     weights : float64 array [rows], or None
     groups : int64 array [rows], or None
+    targets : tuple of str
+        Names of the labels, if they have names.
     ranges : Ranges
         Of the columns, over the rows that were encoded, before clipping; without a sample.
     clipped : float64 array [n]
@@ -56,7 +59,9 @@ class EncodedTable:
         y: Floats | None = None,
         weights: Floats | None = None,
         groups: NDArray[np.int64] | None = None,
+        targets: Sequence[str] = (),
     ):
+        self.targets = tuple(targets)
         self.coded, self.ranges, self.clipped = coded, ranges, clipped
         self.y, self.weights, self.groups = y, weights, groups
 
@@ -100,31 +105,46 @@ class EncodedTable:
         if len(codes.scale) != n:
             raise DataError(f"X has {n} columns, but the scales are of {len(codes.scale)}")
         step = block_rows(len(codes.active))
-        starts, kernels, mapped = range(0, rows, step), kernels_for(X.size), codes.positions()
-        piece = max(1, PIECE // n)
-
-        def encoded(start: int) -> tuple[Planes, NDArray[np.int64]]:
-            stop = min(start + step, rows)
-            planes = np.empty((codes.digits, stop - start, codes.chunks), np.uint64)
-            clipped = np.zeros(len(codes.active), np.int64)
-            for first in range(start, stop, piece):
-                last = min(first + piece, stop)
-                some = np.asarray(X[first:last])
-                clipped += encode_planes(kernels, some, mapped, planes[:, first - start : last - start])
-            return planes, clipped
-
         with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-            done = [*pool.map(encoded, starts)]
-        shares = np.zeros(n)
-        shares[codes.active] = sum(clipped for _, clipped in done) / rows
+            blocks = [
+                *pool.map(lambda start: encode_block(X[start : start + step], codes), range(0, rows, step)),
+            ]
+        shares = np.sum([block.clipped for block in blocks], axis=0) / rows
         warn_of_clipped(shares, codes)
         return cls(
-            TableCodes(codes, PlaneBlocks([planes for planes, _ in done], len(codes.active))),
+            TableCodes(codes, PlaneBlocks([block.planes for block in blocks], len(codes.active))),
             replace(ranges, sample=ranges.sample[:0], numbers=ranges.numbers[:0]),
             shares,
             y=row_values("y", y, rows, np.float64, 2),
             weights=row_values("weights", weights, rows, np.float64),
             groups=row_values("groups", groups, rows, np.int64),
+        )
+
+    @classmethod
+    def open(cls, path: str | Path) -> EncodedTable:
+        """Return the table in a file, which `save` or ``bitlane encode`` has written.
+
+        Codes are read from the file where they are needed, and each part of it is checked the first time. Labels,
+        weights and groups are read now.
+
+        Raises
+        ------
+        DataError
+            The file is missing, truncated, damaged, of a newer version, or no encoded table.
+        """
+        file = TableFile(Path(path))
+        (y, weights, groups), low, high = file.beside(), file.statistics.low, file.statistics.high
+        with np.errstate(invalid="ignore"):
+            mean = np.clip(file.statistics.total / file.rows, low, high)
+        ranges = Ranges(low, high, mean, file.rows, np.empty((0, len(low))), np.empty(0, np.int64))
+        return cls(
+            TableCodes(file.description.codes, file.planes()),
+            ranges,
+            file.statistics.clipped / file.rows,
+            y=None if not y.shape[1] else y[:, 0] if y.shape[1] == 1 else y,
+            weights=weights,
+            groups=groups,
+            targets=file.description.targets,
         )
 
     # --- what a training needs of a table ---
@@ -151,14 +171,7 @@ class EncodedTable:
     def renamed(self, names: Sequence[str] | None) -> EncodedTable:
         """Return the table with other names of its columns."""
         column_codes = replace(self.column_codes, names=None if names is None else tuple(names))
-        return EncodedTable(
-            self.coded.with_columns(column_codes),
-            self.ranges,
-            self.clipped,
-            y=self.y,
-            weights=self.weights,
-            groups=self.groups,
-        )
+        return self._changed(coded=self.coded.with_columns(column_codes))
 
     @property
     def column_codes(self) -> ColumnCodes:
@@ -180,8 +193,7 @@ class EncodedTable:
             rows = np.flatnonzero(rows) if rows.dtype == bool else rows
         beside: list[Any] = [None if each is None else each[rows] for each in (self.y, self.weights, self.groups)]
         y, weights, groups = beside
-        coded = self.coded.take_rows(rows)
-        return EncodedTable(coded, self.ranges, self.clipped, y=y, weights=weights, groups=groups)
+        return self._changed(coded=self.coded.take_rows(rows), y=y, weights=weights, groups=groups)
 
     def take_columns(self, which: Sequence[int] | Sequence[str] | NDArray[np.integer]) -> EncodedTable:
         """Return some columns, by numbers or names, in this order, with what lies beside the table.
@@ -201,8 +213,7 @@ class EncodedTable:
         numbers %= n
         low, high, mean = (bound[numbers] for bound in (self.ranges.low, self.ranges.high, self.ranges.mean))
         ranges = replace(self.ranges, low=low, high=high, mean=mean, sample=np.empty((0, len(numbers))))
-        coded, clipped = self.coded.take_columns(numbers), self.clipped[numbers]
-        return EncodedTable(coded, ranges, clipped, y=self.y, weights=self.weights, groups=self.groups)
+        return self._changed(coded=self.coded.take_columns(numbers), ranges=ranges, clipped=self.clipped[numbers])
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Floats:
         values = np.empty(self.shape, dtype or np.float64)
@@ -215,6 +226,9 @@ class EncodedTable:
         step = max(1, BLOCK_VALUES // self.shape[1])
         pieces = [np.asarray(self[start : start + step]) @ matrix for start in range(0, len(self), step)]
         return np.concatenate(pieces) if pieces else np.zeros((0, *matrix.shape[1:]))
+
+    def _changed(self, **changes: Any) -> EncodedTable:
+        return EncodedTable(**{**vars(self), **changes})
 
     @property
     def fingerprint(self) -> str:

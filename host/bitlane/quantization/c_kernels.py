@@ -20,6 +20,7 @@ from bitlane.contract.prng import ROUND_KEYS
 from bitlane.contract.prng import Words as RandomWords
 from bitlane.support.c_library import LibraryError, load_library
 
+from .column_bounds import VALUE_TYPES as VALUE_TYPES
 from .positions import PositionMap
 from .quantize import CUT
 from .scaling import Matrix
@@ -31,8 +32,6 @@ CONSTANTS = {
     "CHUNK": str(CHUNK),
     "ROUND_KEYS": ",".join(map(str, ROUND_KEYS[:DRAW_ROUNDS])),
 }
-# Types of values that machine code reads where they are, in the order of `enum value_type`.
-VALUE_TYPES = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.float32), np.dtype(np.float64))
 
 _logger = logging.getLogger(__name__)
 
