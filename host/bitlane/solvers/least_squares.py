@@ -49,8 +49,20 @@ class LeastSquares:
 
 
 @dataclass(frozen=True, eq=False)
-class _Centered:
-    """Moments about the means; without an intercept, about 0."""
+class CenteredMoments:
+    """Moments about the means; without an intercept, about 0.
+
+    Attributes
+    ----------
+    gram : float64 array [m, m]
+    products : float64 array [m, K]
+    mean : float64 array [m]
+    target_mean : float64 array [K]
+    constant : bool array [m]
+        Columns that do not vary, to rounding.
+    precision : float
+        As that of the moments.
+    """
 
     gram: Floats
     products: Floats
@@ -60,7 +72,8 @@ class _Centered:
     precision: float
 
     @staticmethod
-    def of(moments: Moments, intercept: bool) -> _Centered:
+    def of(moments: Moments, intercept: bool) -> CenteredMoments:
+        """Center moments, of rows of which one has a weight above 0."""
         if not moments.weight > 0:
             raise ValueError("least squares needs a row with a weight above 0")
         if intercept:
@@ -71,13 +84,28 @@ class _Centered:
         about = moments.about(mean, target_mean)
         rounding = 64 * moments.precision * (np.diag(moments.gram) + moments.weight * (mean - moments.center) ** 2)
         constant = np.diag(about.gram) <= rounding
-        return _Centered(about.gram, about.products, mean, target_mean, constant, moments.precision)
+        return CenteredMoments(about.gram, about.products, mean, target_mean, constant, moments.precision)
 
     def solution(self, moments: Moments, v: Floats, alpha: float, rank: int) -> LeastSquares:
         """Return coefficients [m, K] with what belongs to them."""
         intercepts = self.target_mean - self.mean @ v
         errors = squared_errors(moments, v, intercepts)
         return LeastSquares(v, intercepts, alpha, errors, rank, int(np.count_nonzero(~self.constant)))
+
+    def inverse(self, alpha: float) -> Floats:
+        """Return the inverse [m, m] of the Gram matrix with a penalty, 0 for columns that do not vary.
+
+        Directions that rounding leaves are left out, as in a pseudo-inverse in units in which the diagonal is 1.
+        """
+        keep = np.flatnonzero(~self.constant)
+        found = np.zeros_like(self.gram)
+        if len(keep):
+            scale, system = _unit_diagonal(self.gram[np.ix_(keep, keep)], alpha)
+            tolerance = _tolerance(system, self.precision)
+            full = _is_well_posed(system, tolerance)
+            inverse = np.linalg.inv(system) if full else np.linalg.pinv(system, tolerance, hermitian=True)
+            found[np.ix_(keep, keep)] = inverse * scale[:, None] * scale
+        return found
 
 
 def ridge(moments: Moments, alpha: float = 0.0, intercept: bool = True) -> LeastSquares:
@@ -109,7 +137,7 @@ def ridge_path(moments: Moments, alphas: Sequence[float], intercept: bool = True
     wrong = next((alpha for alpha in alphas if not 0 <= alpha < np.inf), None)
     if wrong is not None:
         raise ValueError(f"the penalty alpha is {wrong:g}: give a finite number, 0 or more")
-    centered = _Centered.of(moments, intercept)
+    centered = CenteredMoments.of(moments, intercept)
     keep = ~centered.constant
     gram, products = centered.gram[np.ix_(keep, keep)], centered.products[keep]
     found = []
@@ -194,15 +222,13 @@ def standard_errors(moments: Moments, solution: LeastSquares) -> tuple[Floats, F
     freedom = moments.weight - solution.rank - 1
     if freedom <= 0:
         raise ValueError(f"standard errors need more rows than coefficients; got {moments.weight:g} rows")
-    centered = _Centered.of(moments, True)
-    keep = ~centered.constant
-    scale = 1 / np.sqrt(np.diag(centered.gram)[keep])
-    inverse = np.linalg.inv(centered.gram[np.ix_(keep, keep)] * scale[:, None] * scale) * scale[:, None] * scale
+    centered = CenteredMoments.of(moments, True)
+    inverse = centered.inverse(0.0)
     variance = solution.squared_errors * moments.weight / freedom
-    coefficients = np.zeros_like(solution.coefficients)
-    coefficients[keep] = np.sqrt(np.diag(inverse)[:, None] * variance)
-    mean = centered.mean[keep]
-    return coefficients, np.sqrt(variance * (1 / moments.weight + mean @ inverse @ mean))
+    mean = centered.mean
+    return np.sqrt(np.diag(inverse)[:, None] * variance), np.sqrt(
+        variance * (1 / moments.weight + mean @ inverse @ mean)
+    )
 
 
 def _solutions(gram: Floats, products: Floats, alphas: Sequence[float], precision: float) -> list[tuple[Floats, int]]:
@@ -221,15 +247,9 @@ def _solutions(gram: Floats, products: Floats, alphas: Sequence[float], precisio
 
 def _solution(gram: Floats, products: Floats, alpha: float, precision: float) -> tuple[Floats, int]:
     """Solve for one penalty, in units in which the diagonal is 1, so that scales of columns do no harm."""
-    scale = 1 / np.sqrt(np.diag(gram) + alpha)
-    system = gram * scale[:, None] * scale
-    np.fill_diagonal(system, 1.0)
+    scale, system = _unit_diagonal(gram, alpha)
     tolerance, turned = _tolerance(gram, precision), scale[:, None] * products
-    try:
-        pivots = np.diag(np.linalg.cholesky(system)) ** 2
-    except np.linalg.LinAlgError:
-        pivots = np.zeros(1)
-    if pivots.min() > tolerance:
+    if _is_well_posed(system, tolerance):
         return scale[:, None] * np.linalg.solve(system, turned), len(gram)
     eigenvalues, vectors = np.linalg.eigh(system)
     kept = eigenvalues > tolerance * eigenvalues[-1]
@@ -239,6 +259,23 @@ def _solution(gram: Floats, products: Floats, alpha: float, precision: float) ->
     if flat.shape[1]:  # directions that change no prediction
         v = v - flat @ np.linalg.lstsq(flat, v, rcond=None)[0]
     return v, int(np.count_nonzero(kept))
+
+
+def _unit_diagonal(gram: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Return what the rows and columns of a matrix with a penalty are multiplied by, and the product."""
+    scale = 1 / np.sqrt(np.diag(gram) + alpha)
+    system = gram * scale[:, None] * scale
+    np.fill_diagonal(system, 1.0)
+    return scale, system
+
+
+def _is_well_posed(system: Floats, tolerance: float) -> bool:
+    """Return whether a matrix with a diagonal of 1 is positive definite in spite of rounding."""
+    try:
+        pivots = np.diag(np.linalg.cholesky(system)) ** 2
+    except np.linalg.LinAlgError:
+        return False
+    return bool(pivots.min() > tolerance)
 
 
 def _tolerance(gram: Floats, precision: float) -> float:

@@ -147,7 +147,7 @@ def coded_fold_moments(
     list of Moments
         About the middles of the ranges of columns and targets.
     """
-    digits = TargetDigits.of(_matrix(targets))
+    digits = TargetDigits.of(target_matrix(targets))
     count = int(folds.max()) + 1 if len(folds) else 0
     scale = rows.scale if bits is None else rows.scale.at(rows.bits, bits)
     if weights is not None and not _are_multiplicities(w := np.asarray(weights, np.float64)):
@@ -189,7 +189,7 @@ def float_moments(
     center : float64 array [m], optional
         Default: the means of the first block.
     """
-    y = _matrix(targets)
+    y = target_matrix(targets)
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
     middle = _middles(y)
     total: Moments | None = None
@@ -343,7 +343,8 @@ def _are_multiplicities(w: Floats) -> bool:
     return bool((w == np.rint(w)).all() and w.max(initial=0.0) <= LARGEST_MULTIPLICITY)
 
 
-def _matrix(targets: ArrayLike) -> Floats:
+def target_matrix(targets: ArrayLike) -> Floats:
+    """Return targets [rows] or [rows, K] as float64 [rows, K]."""
     y = np.asarray(targets, np.float64)
     return y[:, None] if y.ndim == 1 else y
 
