@@ -118,7 +118,7 @@ class Schedule:
         )
         worker = Scheduled(index, None, keys, pushed)
 
-        def read(keys: Any, clock: int) -> Any:
+        def read(keys: Any, clock: int, wanted: Any) -> Any:
             worker.reads.append(Reading(keys, clock))
             return worker.reads[-1].answer
 

@@ -13,8 +13,10 @@ from typing import Any
 from tests.helpers.sparse_servers import addresses_of, served
 
 from bitlane.sparse.batches.batch import Batch
+from bitlane.sparse.models.enriched import EnrichedModel
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.training import TrainingServers
@@ -44,10 +46,13 @@ class Scored:
         self.labels.append(labels)
 
 
-def make_model_shards(folder: Path, spec: ModelSpec, servers: int) -> list[Path]:
+def make_model_shards(
+    folder: Path, spec: ModelSpec, servers: int, statistics: StatisticsSettings | None = None
+) -> list[Path]:
     folders = [folder / f"shard-{server}" for server in range(servers)]
     for server, each in enumerate(folders):
-        create_shard(each, SparseModel(spec), server, servers)
+        model = SparseModel(spec)
+        create_shard(each, EnrichedModel(model, Statistics(statistics)) if statistics else model, server, servers)
     return folders
 
 
@@ -57,7 +62,9 @@ def train(
     shares: Sequence[Batch],
     options: WorkerOptions,
     stop_after: Callable[[int], bool] = lambda rows: False,
-) -> tuple[SparseModel, list[Worker], list[Scored]]:
+    statistics: StatisticsSettings | None = None,
+    deadline: float = 30.0,
+) -> tuple[Any, list[Worker], list[Scored]]:
     """Train with a worker for each share; return the model that the servers have then."""
     with served(folders) as found:
         addresses = addresses_of(found)
@@ -66,14 +73,14 @@ def train(
         stop, workers, scored = threading.Event(), [], [Scored() for _ in shares]
         with ExitStack() as stack, ThreadPoolExecutor(len(shares)) as pool:
             for index, share in enumerate(shares):
-                servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index)))
+                servers = stack.enter_context(TrainingServers(addresses, worker=worker_name(index), deadline=deadline))
 
                 def take(scores: Any, batch: Batch, place: Any, index: int = index) -> None:
                     scored[index].add(scores, batch.labels)
                     if stop_after(sum(map(len, scored[index].labels))):
                         stop.set()
 
-                workers.append(Worker(index, SparseModel(spec), servers, Rows(share), options, take))
+                workers.append(Worker(index, SparseModel(spec), servers, Rows(share), options, take, statistics))
             for running in [pool.submit(worker.run, stop) for worker in workers]:
                 running.result()
     return model_of(spec, folders), workers, scored

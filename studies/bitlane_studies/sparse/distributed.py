@@ -74,6 +74,7 @@ def on_ray(spec: ModelSpec, path: str, epochs: int, staleness: int) -> Trained:
     options = RayOptions(WorkerOptions(WORKERS, staleness, epochs), SERVERS)
     begin = time.perf_counter()
     result = RayTrainer(spec, partial(share_of, path), options).run()
+    assert isinstance(result.model, SparseModel)
     return Trained(result.model, time.perf_counter() - begin)
 
 

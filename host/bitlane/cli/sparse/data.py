@@ -222,7 +222,7 @@ def read_options(settings: Settings) -> ReadOptions:
     """Return how files are read, but for the order of the rows."""
     from bitlane.sparse.batches.options import ReadOptions
     from bitlane.sparse.batches.schema import Schema, read_schema
-    from bitlane.sparse.training.loop import PIECE_ROWS
+    from bitlane.sparse.periods import PIECE_ROWS
 
     schema = read_schema(settings)
     if "decimal" in settings and isinstance(schema, Schema):  # of other files than those of the training

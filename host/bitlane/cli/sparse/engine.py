@@ -118,6 +118,7 @@ def train_on_ray(
     """Train with servers and workers; parameters as of `RayTrainer`."""
     from bitlane.sparse.engines.engine import RayOptions, RayTrainer
     from bitlane.sparse.models.spec import ModelSpec
+    from bitlane.sparse.parameters.statistics import StatisticsSettings
     from bitlane.sparse.workers.pushing import PushSettings
     from bitlane.sparse.workers.worker import WorkerOptions
 
@@ -145,14 +146,23 @@ def train_on_ray(
         where = "on this machine" if options.address is None else f"at {options.address}"
         print(f"starting servers and {worker.workers} workers with Ray {where}", file=sys.stderr, flush=True)
 
-    return RayTrainer(spec, source, options, run=run, on_window=on_window, on_rows=on_rows, on_start=say).run()
+    statistics = None if settings["statistics"] is None else StatisticsSettings(**settings["statistics"])
+    trainer = RayTrainer(
+        spec,
+        source,
+        options,
+        run=run,
+        on_window=on_window,
+        on_rows=on_rows,
+        on_start=say,
+        statistics=statistics,
+    )
+    return trainer.run()
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what workers cannot do."""
     if arguments.threads > 1:
         raise DataError(f"--threads {arguments.threads}: a worker uses one thread; use more --workers")
-    if arguments.statistics:
-        raise DataError("--statistics: not supported with --engine ray")
     if arguments.device != "cpu":
         raise DataError(f"--device {arguments.device}: not supported with --engine ray; workers compute on the CPU")

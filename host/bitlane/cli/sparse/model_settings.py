@@ -57,7 +57,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--statistics",
         action="store_true",
-        help="add two features for each field: click rate and number of occurrences of its key in earlier rows",
+        help="add two features for each field: click rate and number of occurrences of its key in earlier rows, "
+        "counted after each 1,000 rows",
     )
     add("--half-life", type=float, metavar="N", help="rows after which an occurrence counts half in the click rate")
     group = parser.add_argument_group("optimizer")

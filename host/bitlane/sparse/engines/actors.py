@@ -25,6 +25,7 @@ from bitlane.sparse.engines.addresses import ServerAddresses
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.row_sample import RowsSeen, seen_rows
+from bitlane.sparse.parameters.statistics import StatisticsSettings
 from bitlane.sparse.servers.lanes import address_of
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.service import ShardService
@@ -134,6 +135,7 @@ class WorkerTask:
     open_source : callable
         From the index of a worker and the offset to resume at, to its share of the rows.
     access : Access
+    statistics : StatisticsSettings, optional
     version : str
         Of the driver's bitlane.
     """
@@ -142,6 +144,7 @@ class WorkerTask:
     options: WorkerOptions
     open_source: OpenSource
     access: Access
+    statistics: StatisticsSettings | None = None
     version: str = __version__
 
 
@@ -231,7 +234,7 @@ class WorkerActor:
             with connected(self._shards, name, task.access, self._generation) as servers:
                 model = SparseModel(task.spec)
                 source = task.open_source(self._index, servers.resumption().offset)
-                self._worker = Worker(self._index, model, servers, source, task.options, self._add)
+                self._worker = Worker(self._index, model, servers, source, task.options, self._add, task.statistics)
                 self._worker.run(self._stop)
         except BaseException as error:
             self._error = error

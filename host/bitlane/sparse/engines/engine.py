@@ -21,19 +21,22 @@ from bitlane.sparse.engines.merging import ScoreMerger
 from bitlane.sparse.engines.preflight import check_nodes, read_rows
 from bitlane.sparse.engines.serving import ServingFile, token_of
 from bitlane.sparse.engines.shard_folders import prepare_shards, shard_folders
+from bitlane.sparse.models.enriched import EnrichedModel
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
+from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
 from bitlane.sparse.periods import CHECKPOINT_ROWS, WINDOW_ROWS
 from bitlane.sparse.registry.publisher import PeriodicPublisher
 from bitlane.sparse.registry.registry import ModelRegistry
 from bitlane.sparse.registry.server_publisher import ServerPublisher
+from bitlane.sparse.servers.counts import check_settings
 from bitlane.sparse.training.bookkeeping import Bookkeeper, OnWindow, Reason, SparseTrainingResult
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.training.stopping import Stopping
 from bitlane.sparse.training.windows import Scores
 from bitlane.sparse.workers.minibatches import learned_before
-from bitlane.sparse.workers.shards import model_of, new_model
+from bitlane.sparse.workers.shards import AnyModel, begun, model_of
 from bitlane.sparse.workers.worker import WorkerCounts, WorkerOptions
 
 _POLL_SECONDS = 0.2
@@ -100,7 +103,7 @@ class RayResult:
     ----------
     training : SparseTrainingResult
         `waiting` is the mean of the workers.
-    model : SparseModel
+    model : SparseModel or EnrichedModel
         All shards together.
     counts : WorkerCounts
         Sums over the workers of this run.
@@ -108,7 +111,7 @@ class RayResult:
     """
 
     training: SparseTrainingResult
-    model: SparseModel
+    model: AnyModel
     counts: WorkerCounts
     servers: int
 
@@ -131,6 +134,8 @@ class RayTrainer:
     on_rows : callable, optional
     on_start : callable, optional
         Called when what this process can check is right, before Ray starts or is asked, which takes seconds.
+    statistics : StatisticsSettings, optional
+        Of keys that the servers count. Each worker adds them to its rows; see `Enricher`.
     """
 
     def __init__(
@@ -143,9 +148,15 @@ class RayTrainer:
         on_window: Sequence[OnWindow] = (),
         on_rows: Callable[[int], object] = lambda rows: None,
         on_start: Callable[[], object] = lambda: None,
+        statistics: StatisticsSettings | None = None,
     ):
         self.spec, self.options, self.run_folder = spec, options, run
         self._open_source, self._on_rows, self._on_start = open_source, on_rows, on_start
+        self._statistics = statistics
+        if statistics is not None:
+            check_settings(statistics)
+            if options.publish is not None:
+                raise DataError("models with statistics cannot be published yet")
         self._book = Bookkeeper(run, on_window, options.checkpoint_rows)
         self._progress = self._book.progress
         self._reason: Reason | None = None
@@ -170,7 +181,7 @@ class RayTrainer:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()) if run is None else run.path)
             access = new_access(options.tls, options.address is None, token_of(folder), options.ports)
             servers = options.servers or len(shard_folders(folder)) or 1
-            folders = prepare_shards(folder, lambda: new_model(self.spec, self._open_source(0, {})), servers)
+            folders = prepare_shards(folder, self._new_model, servers)
             if run is not None:
                 run.keep()
             self._on_start()
@@ -178,8 +189,15 @@ class RayTrainer:
                 check_nodes(ray, access, folder, partial(read_rows, self._open_source))
                 counts = self._train(ray, folders, access, stopping, serving)
             model = model_of(self.spec, folders)
-            model.rows_seen = self._progress.rows_done
+            plain = model.model if isinstance(model, EnrichedModel) else model
+            plain.rows_seen = self._progress.rows_done
             return self._end(model, counts, servers)
+
+    def _new_model(self) -> AnyModel:
+        plain, source = SparseModel(self.spec), self._open_source(0, {})
+        if self._statistics is None:
+            return begun(plain, source)
+        return begun(EnrichedModel(plain, Statistics(self._statistics)), source)
 
     def _train(
         self, ray: Cluster, folders: Sequence[Path], access: Access, stopping: Stopping, serving: ServingFile
@@ -188,7 +206,8 @@ class RayTrainer:
         options, progress = self.options.worker, self._progress
         share = ray.share(len(folders) + options.workers)
         servers = Servers(ray, folders, access, share)
-        workers = Workers(ray, WorkerTask(self.spec, options, self._open_source, access), servers, share)
+        task = WorkerTask(self.spec, options, self._open_source, access, self._statistics)
+        workers = Workers(ray, task, servers, share)
         servers.wait()
         with connected(servers.actors, _DRIVER, access) as group:
             group.begin(options.workers, options.staleness)
@@ -281,7 +300,7 @@ class RayTrainer:
         if self._book.asks_to_stop(window):
             self._reason = self._reason or "stopped"
 
-    def _end(self, model: SparseModel, counts: WorkerCounts, servers: int) -> RayResult:
+    def _end(self, model: AnyModel, counts: WorkerCounts, servers: int) -> RayResult:
         if self.run_folder is not None:
             self.run_folder.save(self._progress, model.save)
         worked = self._progress.seconds * self.options.worker.workers

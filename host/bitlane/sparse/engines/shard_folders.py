@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bitlane.errors import BitlaneError
-from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.servers.reshard import reshard
-from bitlane.sparse.workers.shards import create_shard
+from bitlane.sparse.workers.shards import AnyModel, create_shard
 from bitlane.support.atomic import sync_entries
 
 SERVERS = "servers"
@@ -24,7 +23,7 @@ def shard_folders(folder: Path) -> list[Path]:
     return sorted(folders, key=lambda path: int(path.name.partition("-")[2]))
 
 
-def prepare_shards(folder: Path, new_model: Callable[[], SparseModel], servers: int) -> list[Path]:
+def prepare_shards(folder: Path, new_model: Callable[[], AnyModel], servers: int) -> list[Path]:
     """Return the folders of the shards for a number of servers.
 
     They are made for a new training. Those of another number of servers are moved, see `reshard`: the new folders
@@ -59,7 +58,7 @@ def _names(folder: Path, servers: int) -> list[Path]:
     return [folder / f"shard-{server}" for server in range(servers)]
 
 
-def _create(folders: list[Path], model: SparseModel) -> None:
+def _create(folders: list[Path], model: AnyModel) -> None:
     for server, folder in enumerate(folders):
         create_shard(folder, model, server, len(folders))
 

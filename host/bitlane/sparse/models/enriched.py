@@ -12,10 +12,9 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.row_weights import check_weights, learn_counted
 from bitlane.sparse.models.spec import ModelSpec
-from bitlane.sparse.parameters import storage
-from bitlane.sparse.parameters.counting import WIDTH
 from bitlane.sparse.parameters.sparse import SparseParameters
 from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
+from bitlane.sparse.parameters.statistics_files import read_statistics, write_statistics
 
 Floats = NDArray[np.float32]
 FOLDER = "statistics"  # in the folder of a model
@@ -45,8 +44,7 @@ class EnrichedModel:
         if 0 < model.spec.fields < fields:
             raise DataError(f"fields={model.spec.fields}: with its statistics the model needs fields={fields}")
         self.model, self.statistics = model, statistics
-        step = model.spec.batch_rows
-        self._rows = -(-settings.batch_rows // step) * step
+        self._rows = period_rows(settings, model.spec.batch_rows)
 
     @property
     def spec(self) -> ModelSpec:
@@ -111,13 +109,7 @@ class EnrichedModel:
     def save(self, folder: str | Path) -> None:
         """Write model and statistics to an existing, empty folder; the latter to ``statistics`` in it."""
         self.model.save(folder)
-        below, statistics = Path(folder) / FOLDER, self.statistics
-        below.mkdir()
-        with statistics.table.frozen():
-            record = {"settings": statistics.to_json(), "totals": statistics.totals()}
-            storage.write_dense(below, statistics.table.state())
-            storage.write_rows(below, statistics.table.items(storage.CHUNK_ROWS), WIDTH)
-        storage.write_description(below, record)
+        write_statistics(Path(folder) / FOLDER, self.statistics)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> EnrichedModel:
@@ -128,18 +120,13 @@ class EnrichedModel:
         DataError
             A file is missing or damaged.
         """
-        below = Path(folder) / FOLDER
-        record = storage.read_description(below)
-        try:
-            statistics = Statistics(StatisticsSettings(**record["settings"]))
-            state = storage.read_dense(below)
-            statistics.restore(record["totals"], storage.read_rows(below, WIDTH))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{below / storage.DESCRIPTION} is damaged: {error}") from error
-        statistics.table.restore(state)
+        statistics = read_statistics(Path(folder) / FOLDER)
         return cls(SparseModel.load(folder, device), statistics)
+
+
+def period_rows(settings: StatisticsSettings, minibatch_rows: int) -> int:
+    """Return the rows that are counted at a time: those of the settings, rounded up to minibatches."""
+    return -(-settings.batch_rows // minibatch_rows) * minibatch_rows
 
 
 def has_statistics(folder: str | Path) -> bool:

@@ -142,7 +142,7 @@ def append(arrays: Features, summaries: Singles, keys: Keys, fields: Fields, out
 
 
 @kernel()
-def tally(index: Index, rows: Index, labels: Singles, counts: Floats, weights: Floats, sums: Floats) -> None:
+def tally(index: Index, rows: Index, labels: Singles, weights: Floats, sums: Floats) -> None:
     """Add sightings to the sums of their keys.
 
     Parameters
@@ -151,15 +151,12 @@ def tally(index: Index, rows: Index, labels: Singles, counts: Floats, weights: F
         Index of each sighting's key in `sums`.
     rows : int64 [n]
     labels : float32 [rows]
-    counts : float64 [rows]
-        Sightings that each row is.
     weights : float64 [rows]
-        Of these sightings at the time of each row.
-    sums : float64 [keys, 4]
+        Of a sighting in each row.
+    sums : float64 [keys, 2]
+        Sightings and clicks.
     """
     for i in range(len(index)):
-        label, count, weight = labels[rows[i]], counts[rows[i]], weights[rows[i]]
-        sums[index[i], COUNT] += count
-        sums[index[i], CLICKS] += count * label
-        sums[index[i], WEIGHT] += weight
-        sums[index[i], WEIGHTED_CLICKS] += weight * label
+        weight = weights[rows[i]]
+        sums[index[i], COUNT] += weight
+        sums[index[i], CLICKS] += weight * labels[rows[i]]

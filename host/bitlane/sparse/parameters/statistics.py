@@ -21,6 +21,7 @@ from bitlane.sparse.tables.table import Table
 from bitlane.support.scalars import as_integer, as_number
 
 Floats = NDArray[np.float64]
+Keys = NDArray[np.uint64]
 LARGEST_FIELD = (1 << 16) - 1
 WIDEST = 32  # half-lives between the first and the last row before the weights are scaled down
 
@@ -88,6 +89,44 @@ class StatisticsSettings:
         return len(self.fields) * len(self.kinds)
 
 
+@dataclass(frozen=True, eq=False)
+class Sightings:
+    """The features of a batch that are counted, in the order of the rows.
+
+    Attributes
+    ----------
+    words : uint64 [n]
+        Their keys in the table.
+    indices : int32 [n]
+        Number of each one's field among the counted ones.
+    rows : int64 [n]
+    """
+
+    words: Keys
+    indices: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What rows that do not see each other add to the counts.
+
+    Attributes
+    ----------
+    words : uint64 [n]
+        Distinct keys in the table.
+    sums : float64 [n, 2]
+        Sightings and clicks of each.
+    rows, clicks : float
+        Weight of the rows, and of those with label 1.
+    """
+
+    words: Keys
+    sums: Floats
+    rows: float
+    clicks: float
+
+
 class Statistics:
     """Counts the keys of chosen fields, and adds what it has counted to the rows that follow.
 
@@ -140,14 +179,31 @@ class Statistics:
         DataError
             `unit` is "seconds" and the batch has no times.
         """
+        sightings = self.select(batch)
+        with self.table.updating():
+            slots = self.table.find(sightings.words)
+            return self.enriched(batch, sightings, self.table.rows, slots)
+
+    def enriched(
+        self, batch: Batch, sightings: Sightings, rows: NDArray[np.float32], slots: NDArray[np.int64]
+    ) -> Batch:
+        """Return a batch as `enrich` does, with counts from another array than the table's.
+
+        Parameters
+        ----------
+        batch : Batch
+        sightings : Sightings
+            Of the batch.
+        rows : float32 [m, 4]
+            Sightings, clicks, and both decayed, of keys.
+        slots : int64 [n]
+            Row of each sighting; -1: its key was never seen.
+        """
         ages = self._half_lives(self._moments(batch))
         fading = np.exp2(-np.maximum(ages, -WIDEST))  # no overflow for rows that are far older than those counted
-        words, indices, rows = self._select(batch)
         summaries = np.zeros((batch.rows, len(self.settings.fields), len(self._kinds) + 1), np.float32)
         prior = np.array([self._rate(), self.settings.prior_weight])
-        with self.table.updating():
-            slots = self.table.find(words)
-            counting.summarise(self.table.rows, slots, indices, rows, fading, prior, self._kinds, summaries)
+        counting.summarise(rows, slots, sightings.indices, sightings.rows, fading, prior, self._kinds, summaries)
         most = batch.nnz + batch.rows * len(self.keys)
         keys, fields, values = np.empty(most, np.uint64), np.empty(most, np.uint16), np.empty(most, np.float32)
         offsets = np.zeros(batch.rows + 1, np.int64)
@@ -165,20 +221,37 @@ class Statistics:
         self.check(batch)
         if batch.rows == 0:
             return
-        words, _, rows = self._select(batch)
-        distinct, index = unique_keys(words)
-        sums = np.zeros((len(distinct), WIDTH))
+        sightings, counts = self.select(batch), _counts(batch)
+        if self.settings.unit == "rows":  # all rows have one moment
+            self._count(tally_of(sightings, batch), sightings.words)
+            return
+        distinct, index = unique_keys(sightings.words)
         with self._counting:
-            counts = np.ones(batch.rows) if batch.weights is None else batch.weights.astype(np.float64)
             weights = self._advance(self._moments(batch)) * counts
-            counting.tally(index, rows, batch.labels, counts, weights, sums)
-            with self.table.pinned(words) as slots:  # every sighting counts for the admission
-                slots_of_keys = np.empty(len(distinct), np.int64)
-                slots_of_keys[index] = slots
-                known = slots_of_keys >= 0
-                self.table.rows[slots_of_keys[known]] += sums[known]
+            sums = np.zeros((2, len(distinct), 2))
+            counting.tally(index, sightings.rows, batch.labels, counts, sums[0])
+            counting.tally(index, sightings.rows, batch.labels, weights, sums[1])
+            self._add(distinct, np.concatenate(sums, axis=1), sightings.words)
             self._totals += (weights.sum(), weights @ batch.labels)
             self.rows_seen += batch.total_weight
+
+    def count(self, tally: Tally) -> None:
+        """Count rows that do not see each other, as `update` does with `unit` "rows" and an admission of all keys."""
+        self._count(tally, tally.words)
+
+    def _count(self, tally: Tally, sightings: Keys) -> None:
+        with self._counting:
+            weight = self._advance(np.array([self.rows_seen], np.float64))[0]
+            self._add(tally.words, np.concatenate([tally.sums, tally.sums * weight], axis=1), sightings)
+            self._totals += (tally.rows * weight, tally.clicks * weight)
+            self.rows_seen += tally.rows
+
+    def _add(self, distinct: Keys, sums: Floats, sightings: Keys) -> None:
+        """Add sums [n, 4] to the rows of distinct keys [n]. Every sighting counts for the admission."""
+        with self.table.pinned(sightings):
+            slots = self.table.find(distinct)
+            known = slots >= 0
+            self.table.rows[slots[known]] += sums[known]
 
     def check(self, batch: Batch) -> None:
         """Raise DataError if a batch cannot be counted: a label is neither 0 nor 1, or times are missing."""
@@ -209,22 +282,26 @@ class Statistics:
     def restore(self, totals: Mapping[str, Any], chunks: Iterable[tuple[Any, ...]]) -> None:
         """Go on where statistics of the same settings stopped: with their `totals` and the items of their table."""
         self.reset()
+        self.set_totals(totals)
+        self.table.load(chunks)
+
+    def set_totals(self, totals: Mapping[str, Any]) -> None:
+        """Go to `totals`; the table stays as it is."""
         self.rows_seen = totals["rows_seen"]
         self._now = totals["now"]
         self._landmark = totals["landmark"]
         self._totals[:] = totals["weight"], totals["clicks"]
-        self.table.load(chunks)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON takes them: ``StatisticsSettings(**record)``."""
         return asdict(self.settings)
 
-    def _select(self, batch: Batch) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
-        """Return key in the table, number of the field, and row of each feature that is counted."""
+    def select(self, batch: Batch) -> Sightings:
+        """Return the features of a batch that are counted."""
         words, indices = np.empty(batch.nnz, np.uint64), np.empty(batch.nnz, np.int32)
         rows = np.empty(batch.nnz, np.int64)
         count = counting.select(_arrays(batch), self._index_of, words, indices, rows)
-        return words[:count], indices[:count], rows[:count]
+        return Sightings(words[:count], indices[:count], rows[:count])
 
     def _moments(self, batch: Batch) -> Floats:
         """Return when each row was: its second, or for all the rows counted before the batch."""
@@ -261,6 +338,19 @@ class Statistics:
             self._landmark += halvings * (self.settings.half_life or 0.0)
             ages = self._half_lives(moments)
         return np.exp2(ages)
+
+
+def tally_of(sightings: Sightings, batch: Batch) -> Tally:
+    """Return what the rows of a batch add to the counts, each as often as its weight says."""
+    distinct, index = unique_keys(sightings.words)
+    counts, sums = _counts(batch), np.zeros((len(distinct), 2))
+    counting.tally(index, sightings.rows, batch.labels, counts, sums)
+    return Tally(distinct, sums, float(counts.sum()), float(counts @ batch.labels))
+
+
+def _counts(batch: Batch) -> Floats:
+    """Return the sightings that each row is."""
+    return np.ones(batch.rows) if batch.weights is None else batch.weights.astype(np.float64)
 
 
 def _arrays(batch: Batch) -> tuple[NDArray[Any], ...]:

@@ -4,6 +4,8 @@ SHARD/checkpoint-0000012/shard-state.json   first segment of the log to replay, 
 SHARD/checkpoint-0000012/held-steps         steps that wait for other workers
 SHARD/checkpoint-0000012/parameters.arrow   the rows
 SHARD/checkpoint-0000012/dense.npz          matrices, clock, and counts of the admission
+SHARD/checkpoint-0000012/statistics-0       with statistics: the counts of epoch 0
+SHARD/checkpoint-0000012/waiting-counts     and those that become visible at the end of a period
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.parameters import storage
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.counts import ShardCounts
 from bitlane.sparse.servers.failures import reason_of
 from bitlane.sparse.servers.rounds import TrainingRounds
 from bitlane.sparse.servers.steps import WorkerStep
@@ -41,11 +44,14 @@ class ShardProgress:
     sequences : dict from str to int
         The last update of each worker.
     rounds : TrainingRounds
+    counts : ShardCounts, optional
+        Of a model with statistics.
     """
 
     segment: int = 1
     sequences: Mapping[str, int] = field(default_factory=dict)
     rounds: TrainingRounds = field(default_factory=TrainingRounds)
+    counts: ShardCounts | None = None
 
 
 def save(folder: Path, progress: ShardProgress, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> Path:
@@ -78,6 +84,8 @@ def write(folder: Path, progress: ShardProgress, parameters: SparseParameters, m
         "keys": len(parameters.table),
         "rounds": rounds.state(),
     }
+    if progress.counts is not None:
+        record["counts"] = progress.counts.write(folder)
     with (folder / HELD).open("wb") as file:
         for at in sorted(rounds.held):
             for _, step in sorted(rounds.held[at].items()):
@@ -86,7 +94,9 @@ def write(folder: Path, progress: ShardProgress, parameters: SparseParameters, m
     storage.write_description(folder, record, STATE)
 
 
-def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> ShardProgress:
+def load(
+    folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matrix], counts: ShardCounts | None = None
+) -> ShardProgress:
     """Set parameters and matrices to the last checkpoint of a shard's folder.
 
     Parameters
@@ -95,6 +105,8 @@ def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matr
     parameters : SparseParameters
         Empty.
     matrices : dict of Matrix
+    counts : ShardCounts, optional
+        Empty.
 
     Raises
     ------
@@ -107,17 +119,19 @@ def load(folder: Path, parameters: SparseParameters, matrices: Mapping[str, Matr
     path = complete[-1]
     record = storage.read_description(path, STATE, "checkpoint of a shard")
     storage.read_parameters(path, parameters, matrices, "shard")
-    return _progress(path, record)
+    return _progress(path, record, counts)
 
 
-def _progress(path: Path, record: Mapping[str, Any]) -> ShardProgress:
+def _progress(path: Path, record: Mapping[str, Any], counts: ShardCounts | None) -> ShardProgress:
     rounds = TrainingRounds()
     try:
         sequences = {str(worker): int(last) for worker, last in record["sequences"].items()}
         rounds.restore(record["rounds"])
         for step in _held_steps(path / HELD):
             rounds.held.setdefault(step.clock, {})[step.worker] = step
-        return ShardProgress(int(record["segment"]), sequences, rounds)
+        if counts is not None and "counts" in record:
+            counts.read_back(path, record["counts"])
+        return ShardProgress(int(record["segment"]), sequences, rounds, counts)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path / STATE} is damaged: {error}") from error
 

@@ -127,9 +127,7 @@ def _take_over(source: Path, target: Path) -> None:
     (target / LOG).mkdir()
     try:
         for checkpoint in checkpoints:
-            (target / checkpoint.name).mkdir()
-            for path in checkpoint.iterdir():
-                _link(path, target / checkpoint.name / path.name)
+            _take_folder(checkpoint, target / checkpoint.name)
         numbers = segments(source / LOG)
         for number in numbers:
             take = shutil.copyfile if number == numbers[-1] else _link
@@ -138,6 +136,12 @@ def _take_over(source: Path, target: Path) -> None:
         raise _Changed(error.filename) from error
     if checkpoints_of(source) != checkpoints:
         raise _Changed(source)
+
+
+def _take_folder(source: Path, target: Path) -> None:
+    target.mkdir()
+    for path in source.iterdir():
+        (_take_folder if path.is_dir() else _link)(path, target / path.name)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,21 @@ from numpy.typing import NDArray
 from bitlane.errors import BitlaneError
 
 Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class CountsWanted:
+    """Which counts a worker wants beside rows.
+
+    Attributes
+    ----------
+    words : uint64 [n]
+        Distinct and ascending.
+    epoch : int
+    """
+
+    words: NDArray[np.uint64]
+    epoch: int
 
 
 class ReadTooEarly(BitlaneError):
@@ -30,9 +47,15 @@ class Read:
         All steps stamped below it are contained.
     own : int
         Sequence of the worker's last step that is contained.
+    counts : float32 [m, 4] or None
+        Of statistics: see `ShardCounts.read`.
+    totals : dict or None
+        Of all rows counted.
     """
 
     rows: Floats
     dense: Floats
     clock: int
     own: int
+    counts: Floats | None = None
+    totals: Mapping[str, Any] | None = None

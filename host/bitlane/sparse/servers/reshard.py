@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from bitlane.errors import DataError
 from bitlane.sparse.servers.checkpoints import ShardProgress
+from bitlane.sparse.servers.counts import moved
 from bitlane.sparse.servers.rounds import worker_name
 from bitlane.sparse.servers.shard import ParameterShard
 from bitlane.sparse.servers.shard_folder import write_shard
+
+Keys = NDArray[np.uint64]
 
 
 def reshard(sources: Sequence[str | Path], targets: Sequence[str | Path]) -> None:
@@ -74,10 +77,14 @@ def _write(shards: Sequence[ParameterShard], server: int, servers: int, target: 
     spec = shards[0].spec.placed(server, servers)
     parameters, matrices = spec.parameters(), spec.own_matrices()
 
+    def is_mine(keys: Keys) -> NDArray[np.bool_]:
+        mine: NDArray[np.bool_] = spec.partition.owners(keys) == server
+        return mine
+
     def chunks() -> Iterator[tuple[Any, ...]]:
         for shard in shards:
             for chunk in shard.parameters.table.items():
-                chosen = spec.partition.owners(chunk[0]) == server
+                chosen = is_mine(chunk[0])
                 yield tuple(each[chosen] for each in chunk)
 
     parameters.table.load(chunks())
@@ -85,14 +92,15 @@ def _write(shards: Sequence[ParameterShard], server: int, servers: int, target: 
     for shard in shards:
         for name in shard.matrices.keys() & matrices.keys():
             matrices[name].restore(shard.matrices[name].state())
-    write_shard(target, spec, parameters, matrices, _progress(shards))
+    write_shard(target, spec, parameters, matrices, _progress(shards, is_mine))
 
 
-def _progress(shards: Sequence[ParameterShard]) -> ShardProgress:
+def _progress(shards: Sequence[ParameterShard], is_mine: Callable[[Keys], NDArray[np.bool_]]) -> ShardProgress:
     """What the workers of a training have done; each must have sent its last step to all servers."""
     done = [shard.progress for shard in shards]
     sequences = {name: last for name, last in done[0].sequences.items() if name.startswith(worker_name(""))}
     for shard, each in zip(shards, done, strict=True):
         if each.rounds.held or any(each.sequences.get(name) != last for name, last in sequences.items()):
             raise DataError(f"a training ended within a step ({shard.folder}): resume it with the old servers first")
-    return ShardProgress(1, sequences, done[0].rounds)
+    counts = [each.counts for each in done if each.counts is not None]
+    return ShardProgress(1, sequences, done[0].rounds, moved(counts, is_mine) if counts else None)

@@ -14,6 +14,7 @@ from bitlane.sparse.servers import wire
 from bitlane.sparse.servers.key_codec import decode_keys
 from bitlane.sparse.servers.lanes import LaneService, RequestLimit
 from bitlane.sparse.servers.publishing import ShardPublisher
+from bitlane.sparse.servers.reads import CountsWanted
 from bitlane.sparse.servers.row_codecs import encode_rows
 from bitlane.sparse.servers.shard import ParameterShard
 
@@ -101,11 +102,17 @@ class ShardService(LaneService):
         return None, {"last": self._shard.begin(worker, request["sequence"], **request["begin"])}
 
     def _read(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
-        keys = decode_keys(wire.array_of(batch, 0, np.uint8), request["keys"])
-        read = self._shard.read(keys, worker, request["clock"], with_state=request["with_state"])
+        data, size, wanted = wire.array_of(batch, 0, np.uint8), request.get("key_bytes"), None
+        keys = decode_keys(data[:size], request["keys"])
+        if size is not None:
+            wanted = CountsWanted(decode_keys(data[size:], request["words"]), request["epoch"])
+        read = self._shard.read(keys, worker, request["clock"], with_state=request["with_state"], wanted=wanted)
         rows = encode_rows(read.rows, request["codec"], seed=request["clock"])
         data = np.concatenate([rows, read.dense.view(np.uint8)])
-        return wire.byte_batch(data), {"clock": read.clock, "own": read.own, "dense": len(read.dense)}
+        reply: Record = {"clock": read.clock, "own": read.own, "dense": len(read.dense)}
+        if read.counts is not None:
+            data, reply["totals"] = np.concatenate([data, read.counts.view(np.uint8).ravel()]), read.totals
+        return wire.byte_batch(data), reply
 
     def _step(self, batch: Any, request: Record, worker: str) -> tuple[Any, Record]:
         return None, {"last": self._shard.step(worker, request["sequence"], wire.array_of(batch, 0, np.uint8).copy())}

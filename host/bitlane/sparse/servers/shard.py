@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,15 @@ from numpy.typing import NDArray
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.sparse.servers import checkpoints
+from bitlane.sparse.servers.counts import counts_for
 from bitlane.sparse.servers.epochs import LOG, current_folder, next_epoch
 from bitlane.sparse.servers.failures import ShardMoved, ShardStopped, reason_of
 from bitlane.sparse.servers.log import WriteAheadLog, segments
-from bitlane.sparse.servers.reads import Read, ReadTooEarly
+from bitlane.sparse.servers.reads import CountsWanted, Read, ReadTooEarly
 from bitlane.sparse.servers.rounds import TrainingRounds
 from bitlane.sparse.servers.shard_folder import SPEC, lock_folder, locked, write_shard
 from bitlane.sparse.servers.spec import ShardSpec
-from bitlane.sparse.servers.updates import (
-    BEGIN,
-    STEP,
-    PendingUpdate,
-    Update,
-    apply_steps,
-    begin_payload,
-    join_dense,
-)
+from bitlane.sparse.servers.updates import BEGIN, STEP, PendingUpdate, Update, apply_steps, begin_payload, join_dense
 from bitlane.support.checkpoint_folders import checkpoints_of, number_of
 
 Keys = NDArray[np.uint64]
@@ -50,11 +44,14 @@ class ParameterShard:
     parameters : SparseParameters
     matrices : dict of Matrix
         Those of this server.
+    counts : ShardCounts or None
+        Of a model with statistics.
     """
 
     def __init__(self, folder: Path, spec: ShardSpec, *, sync: bool = False, take_over: bool = False):
         self.folder, self.spec, self._sync = folder, spec, sync
         self.parameters, self.matrices = spec.parameters(), spec.own_matrices()
+        self.counts = spec.counts()
         self._rounds = TrainingRounds()
         self._sequences: dict[str, int] = {}
         self._stopped, self._moved = "", False
@@ -132,7 +129,7 @@ class ParameterShard:
             self._stepped.wait_for(lambda: self._stopped or self._rounds.may_read(clock), timeout)
             self._check_clock(clock)
 
-    def read(self, keys: Keys, worker: str, clock: int, *, with_state: bool) -> Read:
+    def read(self, keys: Keys, worker: str, clock: int, with_state: bool, wanted: CountsWanted | None = None) -> Read:
         """Return rows and matrices for a worker of a training at `clock`.
 
         They have all steps that `TrainingRounds` promises, and each step completely or not at all.
@@ -145,6 +142,8 @@ class ParameterShard:
         clock : int
         with_state : bool
             Return rows as they are stored, with the optimizers' state. Otherwise weights alone.
+        wanted : CountsWanted, optional
+            Return the counts of keys, too.
 
         Raises
         ------
@@ -161,6 +160,7 @@ class ParameterShard:
                 join_dense(dense),
                 self._rounds.oldest,
                 self._sequences.get(worker, 0),
+                *counts_for(self.counts, wanted),
             )
 
     def standing(self, worker: str) -> tuple[int, int, dict[str, Any]]:
@@ -172,7 +172,7 @@ class ParameterShard:
     @property
     def progress(self) -> checkpoints.ShardProgress:
         """What the shard has done. Nothing may change as long as it is used."""
-        return checkpoints.ShardProgress(1, self._sequences, self._rounds)
+        return checkpoints.ShardProgress(1, self._sequences, self._rounds, self.counts)
 
     # --- updates
     def begin(self, worker: str, sequence: int, workers: int, staleness: int, clock: int) -> int:
@@ -224,7 +224,7 @@ class ParameterShard:
             The disk is full, or fails. The earlier checkpoint and the log remain.
         """
         with self.paused():
-            progress = checkpoints.ShardProgress(self._log.rotate(), self._sequences, self._rounds)
+            progress = replace(self.progress, segment=self._log.rotate())
             path = checkpoints.save(self._epoch.folder, progress, self.parameters, self.matrices)
             self._log.delete_before(progress.segment)
         return path
@@ -281,7 +281,7 @@ class ParameterShard:
     # --- inside
     def _recover(self) -> WriteAheadLog:
         folder = self._epoch.folder
-        progress = checkpoints.load(folder, self.parameters, self.matrices)
+        progress = checkpoints.load(folder, self.parameters, self.matrices, self.counts)
         self._sequences, self._rounds = dict(progress.sequences), progress.rounds
 
         def replay(record: memoryview) -> None:
@@ -289,13 +289,13 @@ class ParameterShard:
             last = self._sequences.get(update.worker, 0)
             if update.sequence != last + 1:
                 raise DataError(f"{folder / LOG} is damaged: {update.sequence} follows {last} of {update.worker}")
-            update.apply(self.parameters, self.matrices, self._rounds)
+            update.apply(self.parameters, self.matrices, self._rounds, self.counts)
             self._sequences[update.worker] = update.sequence
 
         return WriteAheadLog.open(folder / LOG, progress.segment, replay)
 
     def _commit(self, update: Update) -> int:
-        update.check(self.parameters, self.matrices, self._rounds)
+        update.check(self.parameters, self.matrices, self._rounds, self.counts)
         request = PendingUpdate(update)
         with self._guard:
             self._waiting.append(request)
@@ -344,7 +344,8 @@ class ParameterShard:
         if update.sequence <= last:
             if update.kind == STEP:
                 self._rounds.advance(update.step)
-                apply_steps(self._rounds.release(), self.parameters, self.matrices)
+                due = self._rounds.release()
+                apply_steps(due, self.parameters, self.matrices, self._rounds.workers, self.counts)
             return None
         if update.sequence != last + 1:
             raise DataError(
@@ -369,7 +370,7 @@ class ParameterShard:
     def _apply(self, updates: list[Update]) -> None:
         try:
             for update in updates:
-                update.apply(self.parameters, self.matrices, self._rounds)
+                update.apply(self.parameters, self.matrices, self._rounds, self.counts)
         except BaseException as error:
             self._stopped = f"an update failed: {reason_of(error)}; start it again"
             raise ShardStopped(f"the shard in {self.folder} has stopped: {self._stopped}") from error

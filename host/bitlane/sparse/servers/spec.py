@@ -13,6 +13,8 @@ from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.layout import ParameterBlock
 from bitlane.sparse.parameters.optimizers import Optimizer, optimizer_from_json, optimizer_to_json
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.parameters.statistics import StatisticsSettings
+from bitlane.sparse.servers.counts import ShardCounts
 from bitlane.sparse.servers.partition import VIRTUAL_SHARDS, Partition
 from bitlane.sparse.tables.sketch import Admission
 
@@ -44,6 +46,8 @@ class ShardSpec:
     server, servers : int
         Number of this shard's server, and of all servers.
     virtual_shards : int, default=256
+    statistics : StatisticsSettings, optional
+        Of the keys that the servers count for the workers. Default: none.
     """
 
     blocks: tuple[ParameterBlock, ...]
@@ -54,6 +58,7 @@ class ShardSpec:
     server: int = 0
     servers: int = 1
     virtual_shards: int = VIRTUAL_SHARDS
+    statistics: StatisticsSettings | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
@@ -76,6 +81,10 @@ class ShardSpec:
     def parameters(self) -> SparseParameters:
         """Return new, empty parameters."""
         return SparseParameters(self.blocks, self.seed, admission=self.admission, track_age=self.track_age)
+
+    def counts(self) -> ShardCounts | None:
+        """Return new, empty counts; None without statistics."""
+        return None if self.statistics is None else ShardCounts(self.statistics)
 
     def own_matrices(self) -> dict[str, Matrix]:
         """Return new matrices of zeros, those of this server."""
@@ -101,6 +110,7 @@ class ShardSpec:
             "server": self.server,
             "servers": self.servers,
             "virtual_shards": self.virtual_shards,
+            **({} if self.statistics is None else {"statistics": asdict(self.statistics)}),
         }
 
     @classmethod
@@ -126,6 +136,8 @@ class ShardSpec:
                 for name, each in given["matrices"].items()
             }
             admission = None if given["admission"] is None else Admission(**given["admission"])
+            if given.get("statistics") is not None:
+                given["statistics"] = StatisticsSettings(**given["statistics"])
             return cls(**{**given, "blocks": tuple(blocks), "matrices": matrices, "admission": admission})
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"not the description of a shard: {error}") from error

@@ -6,12 +6,14 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.errors import DataError
+from bitlane.sparse.servers.counts import CountChunk
 from bitlane.sparse.servers.row_codecs import decode_chunks
 
 # index of the worker, whether it is the last step, whether rows of zeros go, clock, rows seen, stamp, oldest stamp that
@@ -56,6 +58,8 @@ class WorkerStep:
         Remove rows whose weights are all 0 after the step.
     last : bool
         The worker sends no more: others need not wait for it.
+    counts : uint8 [m]
+        What the minibatch adds to the statistics of this server's keys (`CountChunk`); empty for none.
     offset : dict
         Where the worker resumes reading after this minibatch: plain JSON.
     """
@@ -70,6 +74,7 @@ class WorkerStep:
     drop_zeros: bool = False
     last: bool = False
     offset: Mapping[str, Any] = field(default_factory=dict)
+    counts: Bytes = field(default_factory=no_bytes)
     _decoded: list[tuple[NDArray[np.uint64], Floats]] = field(default_factory=list, repr=False)
 
     def to_bytes(self) -> Bytes:
@@ -87,7 +92,7 @@ class WorkerStep:
             len(self.dense),
             len(offset),
         )
-        buffers = (np.frombuffer(head + offset, np.uint8), self.gradients, self.dense.view(np.uint8))
+        buffers = (np.frombuffer(head + offset, np.uint8), self.gradients, self.dense.view(np.uint8), self.counts)
         return np.concatenate(buffers)
 
     @classmethod
@@ -103,22 +108,29 @@ class WorkerStep:
             worker, last, drop_zeros, clock, rows_seen, stamp, oldest, *sizes = _HEAD.unpack_from(data.data)
             gradients, dense, offset = sizes
             at = _HEAD.size + offset
-            if len(data) != at + gradients + 4 * dense:
-                raise DataError(f"a step of {at + gradients + 4 * dense} bytes has {len(data)}")
+            end = at + gradients + 4 * dense
+            if len(data) < end:
+                raise DataError(f"a step of {end} bytes has {len(data)}")
             return cls(
                 worker,
                 clock,
                 data[at : at + gradients],
-                data[at + gradients :].copy().view(np.float32),
+                data[at + gradients : end].copy().view(np.float32),
                 rows_seen,
                 stamp,
                 oldest,
                 bool(drop_zeros),
                 bool(last),
                 json.loads(bytes(data[_HEAD.size : at])),
+                data[end:],
             )
         except (struct.error, ValueError) as error:
             raise DataError(f"not a step of bitlane: {error}") from error
+
+    @cached_property
+    def chunk(self) -> CountChunk | None:
+        """What the step adds to the statistics; errors as of `CountChunk.from_bytes`."""
+        return CountChunk.from_bytes(self.counts) if len(self.counts) else None
 
     def rows(self, values: int) -> tuple[NDArray[np.uint64], Floats]:
         """Return the keys, uint64 [n], and their gradients, float32 [n, values]; errors as of `decode_chunks`."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bitlane.errors import DataError
 from bitlane.sparse.parameters.dense import Matrix
 from bitlane.sparse.parameters.sparse import SparseParameters
+from bitlane.sparse.servers.counts import ShardCounts
 from bitlane.sparse.servers.rounds import MOST_WORKERS, TrainingRounds
 from bitlane.sparse.servers.steps import WorkerStep, no_floats
 
@@ -70,12 +71,24 @@ class Update:
         worker = bytes(record[_HEAD.size : start]).decode()
         return cls(kind, worker, sequence, np.frombuffer(record[start:], np.uint8).copy())
 
-    def apply(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: TrainingRounds) -> None:
+    def apply(
+        self,
+        parameters: SparseParameters,
+        matrices: Mapping[str, Matrix],
+        rounds: TrainingRounds,
+        counts: ShardCounts | None = None,
+    ) -> None:
         """Change the parameters. The same updates in the same order give the same bits."""
         due = rounds.begin(**json.loads(bytes(self.payload))) if self.kind == BEGIN else rounds.accept(self.step)
-        apply_steps(due, parameters, matrices)
+        apply_steps(due, parameters, matrices, rounds.workers, counts)
 
-    def check(self, parameters: SparseParameters, matrices: Mapping[str, Matrix], rounds: TrainingRounds) -> None:
+    def check(
+        self,
+        parameters: SparseParameters,
+        matrices: Mapping[str, Matrix],
+        rounds: TrainingRounds,
+        counts: ShardCounts | None = None,
+    ) -> None:
         """Raise DataError if `apply` would fail."""
         if self.kind == STEP:
             rounds.check(self.step)
@@ -84,6 +97,8 @@ class Update:
                 split_dense(self.step.dense, matrices)
             if self.step.oldest and not parameters.table.track_age:
                 raise DataError("rows expire by their ages: the model needs track_age=True")
+            if self.step.chunk is not None and counts is None:
+                raise DataError("a step has counts of keys, but the model has no statistics")
         if not 0 < len(self.worker.encode()) <= 255:
             raise DataError(f"the name of a worker must have 1 to 255 bytes; got {self.worker!r}")
 
@@ -114,7 +129,13 @@ def begin_payload(workers: int, staleness: int, clock: int) -> NDArray[np.uint8]
     return np.frombuffer(text.encode(), np.uint8)
 
 
-def apply_steps(due: Iterable[WorkerStep], parameters: SparseParameters, matrices: Mapping[str, Matrix]) -> None:
+def apply_steps(
+    due: Iterable[WorkerStep],
+    parameters: SparseParameters,
+    matrices: Mapping[str, Matrix],
+    workers: int,
+    counts: ShardCounts | None,
+) -> None:
     """Take the steps of workers, one after the other."""
     table = parameters.table
     for step in due:
@@ -125,6 +146,8 @@ def apply_steps(due: Iterable[WorkerStep], parameters: SparseParameters, matrice
         if len(step.dense):
             for name, gradient in split_dense(step.dense, matrices).items():
                 matrices[name].push(gradient, step.rows_seen)
+        if step.chunk is not None and counts is not None:
+            counts.add(step.worker, step.chunk, workers)
         if step.oldest or step.drop_zeros:
             table.sweep(parameters.has_weight if step.drop_zeros else None, step.oldest or None)
 

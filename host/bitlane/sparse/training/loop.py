@@ -17,7 +17,7 @@ from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.batches.cuts import cut
 from bitlane.sparse.batches.pipeline import ahead
 from bitlane.sparse.batches.source import Source, Stream
-from bitlane.sparse.periods import CHECKPOINT_ROWS, CLOCK_ROWS, FIRST_ROWS, WINDOW_ROWS
+from bitlane.sparse.periods import CHECKPOINT_ROWS, CLOCK_ROWS, FIRST_ROWS, WINDOW_ROWS, piece_rows
 from bitlane.support.compile_notice import CompileNotice
 from bitlane.support.user_warnings import warn_user
 
@@ -27,7 +27,6 @@ from .run_folder import RunFolder
 from .stopping import Stopping
 from .windows import Scores
 
-PIECE_ROWS = 50_000  # learned in one call, rounded up to minibatches: between two calls a training can stop
 _PIECES_AHEAD = 2
 
 NOTICE = CompileNotice(
@@ -113,9 +112,8 @@ class Trainer:
         self.progress = self._book.progress
         self._on_rows = on_rows
         self._learning = learning or nullcontext()
-        step = int(model.spec.batch_rows)
-        self._window_rows = -(-self.options.window_rows // step) * step
-        self._sizes = (-(-PIECE_ROWS // step) * step, self._window_rows)
+        self._sizes = piece_rows(int(model.spec.batch_rows), self.options.window_rows)
+        self._window_rows = self._sizes[1]
         self._stream = source if isinstance(source, Stream) else None
         self._scores = Scores(model.spec.loss)
         self._scores.add(self.progress.scores, self.progress.labels, self.progress.weights)

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.sparse.models.model import SparseModel
+from bitlane.sparse.servers.reads import CountsWanted
 from bitlane.sparse.servers.training import RemoteRead
 from bitlane.sparse.workers.cache import RowCache
 
 Keys = NDArray[np.uint64]
 Floats = NDArray[np.float32]
-Reader = Callable[[Keys, int], "Future[RemoteRead]"]
+Reader = Callable[[Keys, int, "CountsWanted | None"], "Future[RemoteRead]"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class View:
     staleness : int
     cache_rows : int
     read : callable
-        From keys and clock to the read of the servers.
+        From keys, clock and the counts that are wanted beside, to the read of the servers.
 
     Attributes
     ----------
@@ -84,14 +85,14 @@ class View:
         self._number = 0  # of the last own step
         self.hits = self.misses = self.nbytes = 0
 
-    def request(self, keys: Keys, clock: int) -> Request:
-        """Begin to read the rows of `keys`, uint64 [n], distinct and ascending."""
+    def request(self, keys: Keys, clock: int, wanted: CountsWanted | None = None) -> Request:
+        """Begin to read the rows of `keys`, uint64 [n], distinct and ascending; counts never come from the cache."""
         slots = self._cache.find(keys, clock - self._staleness)
         cached = slots >= 0
         slots = slots[cached]
         hits = int(np.count_nonzero(cached))
         self.hits, self.misses = self.hits + hits, self.misses + len(keys) - hits
-        answer = self._read(keys[~cached], clock)
+        answer = self._read(keys[~cached], clock, wanted)
         rows, clocks = self._cache.rows[slots], self._cache.clocks[slots]
         return Request(keys, cached, rows, clocks, self._number, answer)
 

@@ -21,11 +21,15 @@ from bitlane.sparse.batches.source import Source, Stoppable, Stream, Thinned
 from bitlane.sparse.models.losses import check_labels
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.row_weights import check_weights, warn_of_long_steps
+from bitlane.sparse.parameters.statistics import StatisticsSettings
 from bitlane.sparse.parameters.unique import unique_keys
 from bitlane.sparse.periods import CLOCK_ROWS, WINDOW_ROWS
+from bitlane.sparse.servers.counts import CountChunk
+from bitlane.sparse.servers.reads import CountsWanted
 from bitlane.sparse.servers.row_codecs import ROW_CODECS, GradientChunk
 from bitlane.sparse.servers.steps import WorkerStep
 from bitlane.sparse.servers.training import RemoteRead, TrainingServers
+from bitlane.sparse.workers.enriching import Enricher, PreparedCounts
 from bitlane.sparse.workers.minibatches import learned_before, minibatches, weight_before
 from bitlane.sparse.workers.pushing import Pusher, PushSettings
 from bitlane.sparse.workers.view import OwnStep, Request, View
@@ -115,12 +119,16 @@ class WorkerCounts:
 
 @dataclass(frozen=True)
 class Minibatch:
-    """Rows to learn, their distinct keys in ascending order, and the offset behind them."""
+    """Rows to learn, their distinct keys in ascending order, and the offset behind them.
+
+    With statistics, the keys are those of the rows with their features.
+    """
 
     batch: Batch
     keys: Keys
     index: NDArray[np.int64]
     offset: Mapping[str, Any]
+    prepared: PreparedCounts | None = None
 
 
 Reading = tuple[Minibatch, Request]
@@ -145,6 +153,8 @@ class Worker:
     options : WorkerOptions
     on_scores : callable
         Called with the scores of each minibatch before it was learned, its rows, and the offset behind it.
+    statistics : StatisticsSettings, optional
+        Of keys that the servers count: features of later rows.
 
     Attributes
     ----------
@@ -159,9 +169,12 @@ class Worker:
         source: Source,
         options: WorkerOptions,
         on_scores: Callable[[Floats, Batch, Mapping[str, Any]], object],
+        statistics: StatisticsSettings | None = None,
     ):
         self.index, self.options, self.counts = index, options, WorkerCounts()
         self._model, self._servers, self._source, self._on_scores = model, servers, source, on_scores
+        size, window = model.spec.batch_rows, options.sweep_rows
+        self._enricher = None if statistics is None else Enricher(statistics, options.workers, size, window)
         self._pool = ThreadPoolExecutor(3, "bitlane-worker")
         self._view = View(model, options.staleness, options.cache_rows, self._read)
         layout = model.parameters.layout
@@ -197,10 +210,11 @@ class Worker:
                     if current is None:
                         break
                     taken = taken if following else self._pool.submit(next, feed, None)
-                    minibatch, weights, dense = self._wait(*current)
+                    minibatch, request = current
+                    batch, weights, dense = self._wait(minibatch, request)
                     following = self._look_ahead(taken)
                     taken = self._pool.submit(next, feed, None) if following else taken
-                    self._learn(minibatch, weights, dense)
+                    self._learn(minibatch, batch, weights, dense)
                     offset = minibatch.offset
                 self._send(self._pusher.flush(), {}, offset, last=True)
                 self._acknowledge()
@@ -216,11 +230,12 @@ class Worker:
                 check_labels(self._model.spec.loss, batch.labels)
                 check_weights(batch.weights)
                 warn_of_long_steps(self._model.spec, batch.weights)
-                keys, index = unique_keys(batch.keys)
+                prepared = None if self._enricher is None else self._enricher.prepare(batch, offset_behind)
+                keys, index = unique_keys(batch.keys if prepared is None else prepared.batch.keys)
                 order = np.argsort(keys)
                 rank = np.empty_like(order)
                 rank[order] = np.arange(len(order))
-                yield Minibatch(batch, keys[order], rank[index], offset_behind)
+                yield Minibatch(batch, keys[order], rank[index], offset_behind, prepared)
 
     def _next(
         self, taken: Future[Minibatch | None], offset: Mapping[str, Any], stop: threading.Event
@@ -250,24 +265,30 @@ class Worker:
         return minibatch, self._begin(minibatch, self._clock + 1)
 
     def _begin(self, minibatch: Minibatch, clock: int) -> Request:
-        return self._view.request(minibatch.keys, clock)
+        prepared = minibatch.prepared
+        return self._view.request(minibatch.keys, clock, None if prepared is None else prepared.wanted)
 
-    def _read(self, keys: Keys, clock: int) -> Future[RemoteRead]:
+    def _read(self, keys: Keys, clock: int, wanted: CountsWanted | None) -> Future[RemoteRead]:
         with_state, codec = self.options.staleness > 0, self.options.pull
-        return self._pool.submit(self._servers.read, keys, clock, with_state=with_state, codec=codec)
+        return self._pool.submit(self._servers.read, keys, clock, with_state=with_state, codec=codec, wanted=wanted)
 
-    def _wait(self, minibatch: Minibatch, request: Request) -> tuple[Minibatch, Floats, dict[str, Floats]]:
-        """Wait for the weights of a minibatch."""
+    def _wait(self, minibatch: Minibatch, request: Request) -> tuple[Batch, Floats, dict[str, Floats]]:
+        """Wait for the weights of a minibatch, and for its statistics."""
         begin = time.perf_counter()
         weights, dense = self._view.take(request)
         self.counts.waiting += time.perf_counter() - begin
-        return minibatch, weights, dense
+        batch = minibatch.batch
+        if self._enricher is not None and minibatch.prepared is not None:
+            batch = self._enricher.enrich(batch, minibatch.prepared, request.answer.result())
+        return batch, weights, dense
 
-    def _learn(self, minibatch: Minibatch, weights: Floats, dense: dict[str, Floats]) -> None:
+    def _learn(self, minibatch: Minibatch, batch: Batch, weights: Floats, dense: dict[str, Floats]) -> None:
+        """Learn a minibatch; `batch` is its rows with their statistics."""
         counts = self.counts
-        scores, gradients, dense = self._model.gradients(minibatch.batch, weights, minibatch.index, dense)
+        scores, gradients, dense = self._model.gradients(batch, weights, minibatch.index, dense)
         self._on_scores(scores, minibatch.batch, minibatch.offset)
-        self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.offset)
+        chunk = None if minibatch.prepared is None else minibatch.prepared.chunk
+        self._send(self._pusher.choose(minibatch.keys, gradients), dense, minibatch.offset, chunk)
         self._learned, self._weight = learned_before(minibatch.offset), weight_before(minibatch.offset)
         counts.rows += minibatch.batch.rows
         if isinstance(self._source, Thinned):
@@ -279,6 +300,7 @@ class Worker:
         chunks: Sequence[GradientChunk],
         dense: dict[str, Floats],
         offset: Mapping[str, Any],
+        count_chunk: CountChunk | None = None,
         *,
         last: bool = False,
     ) -> None:
@@ -298,7 +320,7 @@ class Worker:
         self._view.note(OwnStep(self._number, *own, dense, step.rows_seen))
         self._acknowledge()
         self._sent = self._pool.submit(
-            self._servers.step, self._number, step, chunks, dense, pack=options.push.pack_keys
+            self._servers.step, self._number, step, chunks, dense, pack=options.push.pack_keys, count_chunk=count_chunk
         )
         self._number, self._clock = self._number + 1, self._clock + 1
         self.counts.residual_rows = self._pusher.residual_rows

@@ -92,7 +92,7 @@ def test_a_run_folder_that_is_in_use(trains: Callable[..., str], fails: Fails) -
 def test_bad_data_behind_a_checkpoint_keeps_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10_000)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 10_000)
     long = " ".join(f"{key}:0.125" for key in range(10, 60))  # the reader checks 4 MiB at a time
     write("rows.libsvm", f"1 {long}\n0 {long}\n" * 12_500 + "2 3:1\n")
     options = ["--checkpoint-rows", "10000", "--out", "run"]
@@ -106,7 +106,7 @@ def test_bad_data_behind_a_checkpoint_keeps_it(
 def test_a_disk_that_fills_in_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from bitlane.sparse.parameters import storage
 
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10_000)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 10_000)
     write("rows.libsvm", LIBSVM * 300)
     saves: list[int] = []
     original = storage.write_dense

@@ -156,7 +156,10 @@ def refusal(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["--servers", "2"], "--servers needs --engine ray"),
         (["--push", "topk"], "--push needs --engine ray"),
         (["--engine", "ray", "--threads", "2"], "--threads 2: a worker uses one thread; use more --workers"),
-        (["--engine", "ray", "--statistics"], "--statistics: not supported with --engine ray"),
+        (
+            ["--engine", "ray", "--statistics", "--publish", "r"],
+            "--publish: models with --statistics cannot be published",
+        ),
         (["--engine", "ray", "--model", "dnn", "--device", "cuda"], "--device cuda: not supported with --engine ray"),
         (["--engine", "ray", "--push-share", "0.1"], "--push-share needs --push topk"),
         (["--engine", "ray", "--tls-key", "k.pem"], "--tls-key needs a cluster: add --ray-address"),

@@ -18,11 +18,14 @@ from bitlane.errors import DataError
 
 pytest.importorskip("ray")
 
+from bitlane.sparse.batches.batch import Batch
 from bitlane.sparse.engines.engine import RayOptions, RayResult, RayTrainer
 from bitlane.sparse.engines.serving import status_of_run
+from bitlane.sparse.models.enriched import EnrichedModel
 from bitlane.sparse.models.model import SparseModel
 from bitlane.sparse.models.spec import ModelSpec
 from bitlane.sparse.parameters.optimizers import SGD
+from bitlane.sparse.parameters.statistics import Statistics, StatisticsSettings
 from bitlane.sparse.training.log import read_log
 from bitlane.sparse.training.run_folder import RunFolder
 from bitlane.sparse.workers.worker import WorkerOptions
@@ -35,10 +38,17 @@ def spec_of(seed: int, batch_rows: int = 16) -> ModelSpec:
     return ModelSpec("fm", batch_rows=batch_rows, seed=seed % 1000, dense=SGD(0.05, decay=1e-3))
 
 
-def train(run: RunFolder, spec: ModelSpec, shares: Shares, epochs: int, servers: int | None = None) -> RayResult:
+def train(
+    run: RunFolder,
+    spec: ModelSpec,
+    shares: Shares,
+    epochs: int,
+    servers: int | None = None,
+    statistics: StatisticsSettings | None = None,
+) -> RayResult:
     options = RayOptions(WorkerOptions(shares.workers, epochs=epochs), servers, window_rows=200)
     with run:
-        return RayTrainer(spec, shares, options, run=run).run()
+        return RayTrainer(spec, shares, options, run=run, statistics=statistics).run()
 
 
 def test_the_bits_are_those_of_one_machine(seed: int, tmp_path: Path) -> None:
@@ -84,11 +94,18 @@ def test_kills_lose_no_row_and_those_of_servers_change_no_bit(
     draw = np.random.default_rng(seed)
     killer = threading.Thread(target=kill_some, args=(tmp_path / "run", draw, killed, kinds))
     killer.start()
-    result = train(RunFolder.create(tmp_path / "run", {}), spec, shares, 4, servers=2)
+    counted = StatisticsSettings(tuple(range(4)), 4, batch_rows=50) if "workers" in kinds else None
+    result = train(RunFolder.create(tmp_path / "run", {}), spec, shares, 4, servers=2, statistics=counted)
     killer.join()
     assert len(killed) == 2 * len(kinds), "the training was over before the kills"
     assert result.training.rows_done == result.model.rows_seen == 4 * rows
-    if kinds == ("servers",):
+    if isinstance(result.model, EnrichedModel):
+        assert counted is not None
+        expected = Statistics(counted)  # of the last epoch, each row once
+        expected.update(Batch.concatenate(shares.batches()))
+        ((_, found, *_),), ((_, wanted, *_),) = (each.table.items() for each in (result.model.statistics, expected))
+        assert np.array_equal(found, wanted) and result.model.statistics.rows_seen == rows
+    else:
         assert same_bits(result.model, train_alone(spec, shares.batches(), 4, shares.batches()[0])[0])
 
 

@@ -66,7 +66,7 @@ def test_minibatches_are_never_cut(seed: int) -> None:
 
 
 def test_pieces_are_short_enough_to_stop_between_them(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 50)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 50)
     model = TinyModel()
     Trainer(model, RowsSource(some_rows(seed, ROWS), 1000)).run()
     assert model.pieces == [50] * 6 + [30]
@@ -109,7 +109,7 @@ def test_a_callback_stops(seed: int) -> None:
 
 def test_keys_expire_at_the_end_of_windows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bitlane.sparse.training.loop.CLOCK_ROWS", 10)
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 50)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 50)
     model = TinyModel()
     options = SparseTrainingOptions(epochs=2, window_rows=100, expire_rows=80)
     Trainer(model, RowsSource(some_rows(seed, 130)), options).run()
@@ -235,7 +235,7 @@ class WatchedModel(TinyModel):
 
 
 def test_no_piece_is_learned_while_keys_are_removed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 10)
     model, running = WatchedModel(), []
     table = model.parameters.table
     table.sweep = lambda *_: running.append(model.running) or 0
@@ -248,7 +248,7 @@ def test_no_piece_is_learned_while_keys_are_removed(seed: int, monkeypatch: pyte
 def test_threads_learn_every_row_once_and_rest_during_checkpoints(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 10)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 10)
     rows, model = some_rows(seed, ROWS), WatchedModel()
     options = SparseTrainingOptions(epochs=2, threads=3, window_rows=100, checkpoint_rows=150)
     with RunFolder.create(tmp_path / "run", {}) as run, pytest.warns(UserWarning, match="Hogwild"):

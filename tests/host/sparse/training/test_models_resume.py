@@ -47,7 +47,7 @@ def fading_rows(seed: int, rows: int) -> Batch:
 def test_a_real_model_resumes_to_the_bit(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: ModelSpec, options: dict[str, Any], stop: int
 ) -> None:
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 100)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 100)
     source = RowsSource(fading_rows(seed, 2100), 130, ordered=True)
     settings = SparseTrainingOptions(epochs=2, window_rows=300, **options)
 

@@ -54,7 +54,7 @@ def test_a_training_that_fell_resumes_to_the_bit(
     seed: int, fall: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It falls in both epochs, in the middle of windows and behind checkpoints."""
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 35)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 35)
     rows = some_rows(seed, ROWS)
     train(tmp_path / "whole", RowsSource(rows, 1000))
     fallen = [False, False]
@@ -86,7 +86,7 @@ def test_a_training_that_fell_resumes_to_the_bit(
 
 def test_an_interrupted_training_resumes_to_the_bit(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a window: what it measured before is in the checkpoint."""
-    monkeypatch.setattr("bitlane.sparse.training.loop.PIECE_ROWS", 35)
+    monkeypatch.setattr("bitlane.sparse.periods.PIECE_ROWS", 35)
     rows = some_rows(seed, ROWS)
     train(tmp_path / "whole", RowsSource(rows))
     with begin(tmp_path / "run") as run:

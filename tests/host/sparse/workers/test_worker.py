@@ -83,9 +83,9 @@ def test_rows_are_read_while_the_minibatch_before_is_learned(
     spec, events = ModelSpec("lr", batch_rows=10), []
     request, gradients = View.request, SparseModel.gradients
 
-    def noted_request(self, keys, clock):
+    def noted_request(self, keys, clock, wanted):
         events.append(clock)
-        return request(self, keys, clock)
+        return request(self, keys, clock, wanted)
 
     def noted_gradients(self, *arguments):
         events.append("learn")
