@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 OUT ?= runs/demo
 SPARSE_OUT ?= runs/sparse-demo
+SPARSE_SECONDS ?= 90
 MINUTES ?= 10
 MUTANTS ?= 850
 BOARD ?= pynq-z2
@@ -26,22 +27,23 @@ RELEASE_TO ?= dist
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sparse-demo test check slow pynq torch reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly newcomer clean
+.PHONY: help demo sparse-demo test check slow pynq torch environments reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly newcomer clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train on handwritten digits at several precisions on the simulated hardware, and compare a fit with scikit-learn's
 	$(BIN)/bitlane compare digits --bits 2,4,8,32 --sampling double,nearest,naive --learning-rate 0.05 \
 	    --device rtl --out $(OUT)
 	$(BIN)/python -m bitlane_studies.end_to_end --equal-epochs
 
-sparse-demo: $(STAMP) ## train on a drifting click log while publishing, validating and serving; table and plot in SPARSE_OUT (runs/sparse-demo)
-	$(BIN)/python -m bitlane_studies.sparse.loop --out $(SPARSE_OUT)
+sparse-demo: $(STAMP) ## train on a drifting click log while publishing, validating and serving for SPARSE_SECONDS (90); table and plot in SPARSE_OUT (runs/sparse-demo)
+	$(BIN)/python -m bitlane_studies.sparse.loop --seconds $(SPARSE_SECONDS) --out $(SPARSE_OUT)
 
 test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes on two cores; lists the tests left for `make check`
 	@[ -n "$(PYNQ)" ] || echo "tests of boards left out: pynq runs on Python 3.10 to 3.12 (make test PYTHON=python3.12)"
-	$(if $(PYNQ),$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow")
+	@# `make check` and `make test pynq` run the board tests once, in the target pynq.
+	$(if $(PYNQ),$(if $(filter pynq check,$(MAKECMDGOALS)),,$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow"))
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
 
 check: lint test docs slow pynq torch formal ## everything: style, types, all tests, proofs, documentation
@@ -55,6 +57,8 @@ pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 torch: $(TORCH)/installed ## types and tests that need torch (networks, gradient compression), in a separate environment
 	$(TORCH)/bin/mypy --cache-dir .mypy_cache/torch
 	$(TORCH)/bin/pytest -m torch
+
+environments: $(STAMP) $(TORCH)/installed $(PYNQ:%=%/installed) $(DOCS)/installed ## install what `make check` needs; --jobs=2 installs two at a time
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
