@@ -1,0 +1,94 @@
+"""Least squares of a table: from codes where they are quicker, and then on exact rows as far as the tolerance asks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitlane.encoded.table import EncodedTable
+
+from .costs import codes_are_quicker
+from .least_squares import LeastSquares, ridge
+from .moments import coded_moments, float_moments
+from .problem import Problem
+from .refinement import refine
+from .rounding import rounding_excess
+from .solution import Floats, Solution
+
+STEPS = 50  # of a refinement, at most
+
+
+def solve_by_gram(problem: Problem) -> Solution:
+    """Solve least squares with an L2 penalty or none, with one Gram matrix for each different column of weights.
+
+    A table of floats that is large enough is encoded. Where the rounding of its codes is predicted to cost more than
+    the tolerance, or values were clipped, the solution moves on to the optimum of the exact rows.
+    """
+    table, count = problem.table, problem.targets.shape[1]
+    rows = _rows_of(table, problem.bits)
+    coef, intercept, objective, excess = np.zeros((count, table.shape[1])), *np.zeros((3, count))
+    reads, bytes_read = 0, 0 if rows is table else _bytes(table)
+    for models, weights in problem.by_weights():
+        if isinstance(rows, EncodedTable):
+            found, over, more = _from_codes(problem, rows, models, weights)
+            columns, bytes_read = rows.column_codes.active, bytes_read + rows.stored_bytes + more * _bytes(table)
+        else:
+            moments = float_moments(table, problem.targets[:, models], weights)
+            found = ridge(moments, problem.alpha * moments.weight, problem.fit_intercept)
+            over, more, columns = np.zeros(len(models)), 0, np.arange(table.shape[1])
+            bytes_read += _bytes(table)
+        coef[np.ix_(models, columns)], intercept[models] = found.coefficients.T, found.intercepts
+        objective[models] = found.squared_errors / 2 + problem.alpha / 2 * (found.coefficients**2).sum(axis=0)
+        excess[models] = over * objective[models]
+        reads += 1 + more
+    done = excess <= problem.tol * objective
+    return Solution("gram", coef, intercept, objective, excess, done, reads, reads, bytes_read)
+
+
+def _rows_of(table: Any, bits: int) -> Any:
+    """Return the table, or its codes if these are quicker."""
+    if isinstance(table, EncodedTable) or not codes_are_quicker(*table.shape):
+        return table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of clipped columns: exact rows are read then
+        return EncodedTable.of(table, bits=bits)
+
+
+def _from_codes(
+    problem: Problem, rows: EncodedTable, models: NDArray[np.intp], weights: Floats | None
+) -> tuple[LeastSquares, Floats, int]:
+    """Return a solution, what it is above the optimum, over the objective, and how often exact rows were read."""
+    targets, intercept = problem.targets[:, models], problem.fit_intercept
+    moments = coded_moments(rows.coded, targets, weights)
+    found = ridge(moments, problem.alpha * moments.weight, intercept)
+    if rows is problem.table:  # these codes are the table
+        return found, np.zeros(len(models)), 0
+    over = rounding_excess(moments, found, rows.coded.scale.unit)
+    if not rows.clipped.any() and (over <= problem.tol).all():
+        return found, over, 0
+    exact = _Columns(problem.table, rows.column_codes.active)
+    refined = refine(found, moments, exact, targets, weights, STEPS, problem.tol / 10, intercept)
+    return refined.solution, refined.excess, refined.reads
+
+
+class _Columns:
+    """Some columns of a table, as far as `dense_pieces` reads them."""
+
+    def __init__(self, table: Any, columns: NDArray[np.intp]):
+        self._table, self._columns = table, columns
+        self.shape = (len(table), len(columns))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        some = np.asarray(self._table[rows])
+        return some if some.shape[1] == self.shape[1] else some[:, self._columns]
+
+
+def _bytes(table: Any) -> int:
+    """Return the bytes of a read of all rows."""
+    return int(table.stored_bytes if isinstance(table, EncodedTable) else table.size * table.dtype.itemsize)
