@@ -29,10 +29,10 @@
 #error "units of codes need a little-endian machine"
 #endif
 
-#define VECTOR(bytes)                                                                                                  \
-    typedef int32_t vector __attribute__((vector_size(bytes)));                                                        \
-    typedef int32_t half __attribute__((vector_size((bytes) / 2)));                                                    \
-    typedef int64_t wide __attribute__((vector_size(bytes)))
+#define VECTOR(size)                                                                                                   \
+    typedef int32_t vector __attribute__((vector_size(size)));                                                         \
+    typedef int32_t half __attribute__((vector_size((size) / 2)));                                                    \
+    typedef int64_t wide __attribute__((vector_size(size)))
 #define INLINE static inline __attribute__((always_inline))
 
 #if defined(__AVX512VNNI__)
@@ -115,6 +115,18 @@ INLINE vector multiply_add(vector sum, vector row, vector column)
 
 #define LANES ((intptr_t)(sizeof(vector) / sizeof(int32_t)))
 #define COLUMNS (VECTORS * LANES)
+/* Interleaves two vectors of 16 bytes; gcc before 12 has no shufflevector. */
+typedef uint8_t bytes __attribute__((vector_size(16)));
+typedef uint16_t shorts __attribute__((vector_size(16)));
+#define LOW_BYTES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_BYTES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW_SHORTS 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_SHORTS 4, 12, 5, 13, 6, 14, 7, 15
+#if defined(__clang__)
+#define MIX(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIX(type, a, b, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
 #define PRAGMA(text) _Pragma(#text)
 #define UNROLL PRAGMA(GCC unroll 8)
 
@@ -134,48 +146,80 @@ INLINE uint32_t unit_of(const int8_t *code, intptr_t stride)
 #endif
 }
 
-/* Write UNIT rows of `columns` columns as units, from column `first` of the panels on, and add them to sums. */
-INLINE void pack_rows(const int8_t *codes, intptr_t stride, intptr_t columns, intptr_t first, intptr_t panel,
-                      uint32_t *rows, uint32_t *shifted, int32_t *sums)
+/* Write UNIT rows of `count` columns as units. */
+INLINE void pack_units(const int8_t *restrict codes, intptr_t stride, intptr_t count, uint32_t *restrict row,
+                       uint32_t *restrict column)
 {
-    for (intptr_t done = 0, take; done < columns; done += take) {
-        intptr_t inside = (first + done) % PANEL, at = (first + done) / PANEL * panel + inside;
-        const int8_t *from = codes + done;
-        uint32_t *row = rows + at, *column = shifted + at;
-        take = PANEL - inside < columns - done ? PANEL - inside : columns - done;
-        for (intptr_t j = 0; j < take; j++) {
-            uint32_t unit = unit_of(from + j, stride);
-            row[j] = unit;
-            if (OFFSET)
-                column[j] = unit ^ 0x80808080;
-        }
-        for (intptr_t j = 0; j < take; j++) {
-            int32_t sum = from[j];
-            for (int k = 1; k < UNIT; k++)
-                sum += from[j + k * stride];
-            sums[done + j] += sum;
-        }
+    for (intptr_t j = 0; j < count; j++) {
+        uint32_t unit = unit_of(codes + j, stride);
+        row[j] = unit;
+        if (OFFSET)
+            column[j] = unit ^ 0x80808080;
     }
 }
 
-/* Pack a slice [count][columns], count <= SLICE, as columns `first` and on of `rows` and, with OFFSET, of `shifted`,
- * and add each column to sums [columns]. Missing rows of the last units are zeros. */
-void bitlane_gram_pack(const int8_t *codes, intptr_t count, intptr_t columns, intptr_t first, uint32_t *rows,
-                       uint32_t *shifted, int32_t *sums)
+#if UNIT == 4
+/* The same for PANEL columns, in a third of the time. */
+INLINE void pack_full(const int8_t *codes, intptr_t stride, uint32_t *row, uint32_t *column)
 {
-    intptr_t depth = (count + UNIT - 1) / UNIT, full = count / UNIT;
-    for (intptr_t k = 0; k < full; k++)
-        pack_rows(codes + k * UNIT * columns, columns, columns, first, depth * PANEL, rows + k * PANEL,
-                  shifted + k * PANEL, sums);
-    if (full == depth)
-        return;
-    for (intptr_t done = 0; done < columns; done += PANEL) { /* `rest` holds the last rows of a panel */
-        int8_t rest[UNIT * PANEL] = {0};
-        intptr_t take = columns - done < PANEL ? columns - done : PANEL;
-        for (intptr_t i = full * UNIT; i < count; i++)
-            memcpy(rest + (i - full * UNIT) * PANEL, codes + i * columns + done, (size_t)take);
-        pack_rows(rest, PANEL, take, first + done, depth * PANEL, rows + full * PANEL, shifted + full * PANEL,
-                  sums + done);
+    for (intptr_t j = 0; j < PANEL; j += 16) {
+        bytes of[4];
+        UNROLL for (int k = 0; k < 4; k++) memcpy(&of[k], codes + k * stride + j, sizeof(bytes));
+        shorts low01 = (shorts)MIX(bytes, of[0], of[1], LOW_BYTES), low23 = (shorts)MIX(bytes, of[2], of[3], LOW_BYTES);
+        shorts high01 = (shorts)MIX(bytes, of[0], of[1], HIGH_BYTES);
+        shorts high23 = (shorts)MIX(bytes, of[2], of[3], HIGH_BYTES);
+        bytes units[4] = {
+            (bytes)MIX(shorts, low01, low23, LOW_SHORTS),
+            (bytes)MIX(shorts, low01, low23, HIGH_SHORTS),
+            (bytes)MIX(shorts, high01, high23, LOW_SHORTS),
+            (bytes)MIX(shorts, high01, high23, HIGH_SHORTS),
+        };
+        UNROLL for (int k = 0; k < 4; k++)
+        {
+            bytes turned = units[k] ^ 0x80;
+            memcpy(row + j + 4 * k, &units[k], sizeof(bytes));
+            if (OFFSET)
+                memcpy(column + j + 4 * k, &turned, sizeof(bytes));
+        }
+    }
+}
+#else
+INLINE void pack_full(const int8_t *codes, intptr_t stride, uint32_t *row, uint32_t *column)
+{
+    pack_units(codes, stride, PANEL, row, column);
+}
+#endif
+
+/* Pack `count` rows of `take` columns, at most PANEL, of a table with `columns` columns. */
+INLINE void pack_panel(const int8_t *codes, intptr_t count, intptr_t columns, intptr_t take, uint32_t *row,
+                       uint32_t *column)
+{
+    int8_t rest[UNIT * PANEL] = {0};
+    for (; count >= UNIT; count -= UNIT) {
+        if (take == PANEL)
+            pack_full(codes, columns, row, column);
+        else
+            pack_units(codes, columns, take, row, column);
+        codes += UNIT * columns;
+        row += PANEL;
+        column += OFFSET ? PANEL : 0;
+    }
+    for (intptr_t i = 0; i < count; i++)
+        memcpy(rest + i * PANEL, codes + i * columns, (size_t)take);
+    if (count)
+        pack_units(rest, PANEL, take, row, column);
+}
+
+/* Pack a slice [count][columns], count <= SLICE, as columns `first` and on of `rows` and, with OFFSET, of `shifted`.
+ * Missing rows of the last units are zeros. */
+void bitlane_gram_pack(const int8_t *codes, intptr_t count, intptr_t columns, intptr_t first, uint32_t *rows,
+                       uint32_t *shifted)
+{
+    intptr_t panel = (count + UNIT - 1) / UNIT * PANEL;
+    for (intptr_t done = 0, take; done < columns; done += take) {
+        intptr_t inside = (first + done) % PANEL, at = (first + done) / PANEL * panel + inside;
+        take = PANEL - inside < columns - done ? PANEL - inside : columns - done;
+        pack_panel(codes + done, count, columns, take, rows + at, shifted + at);
     }
 }
 

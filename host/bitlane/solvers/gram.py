@@ -45,81 +45,79 @@ class GramSum:
     def __init__(self, columns: int, threads: int | None = None):
         self.rows = 0
         self._columns, self._threads = columns, threads or os.cpu_count() or 1
-        self._sums = np.zeros(columns, np.int64)
-        self._width = -(-columns // PANEL) * PANEL
-        self._gram = np.zeros((self._width, self._width), np.int64)
         self._kernels = gram_kernels()
-        self._buffers: list[_Buffers] = []
+        self._panels = -(-(columns + 1) // PANEL)  # of the columns and of ones, whose products are the sums
+        self._gram = np.zeros((self._panels * PANEL,) * 2, np.int64)
+        self._buffers: list[_PackedSlice] = []
 
     def add(self, *parts: Codes) -> None:
         """Add rows, given as int8 arrays [rows, m_k] that lie side by side; the sum of all m_k is m."""
-        codes = [np.ascontiguousarray(part) for part in parts if part.shape[1]]
         count = len(parts[0])
         self.rows += count
+        codes = [np.ascontiguousarray(part) for part in (*parts, np.ones((count, 1), np.int8))]
         if self._kernels is None:
             self._add_by_numpy(codes)
             return
         starts = range(0, count, SLICE)
         together = SLICES_OF_THREAD * self._threads if self._threads > 1 else 1
         for first in range(0, len(starts), together):
-            self._add_slices(codes, starts[first : first + together])
+            self._add_slices(self._kernels, codes, starts[first : first + together])
 
     def matrix(self) -> Integers:
         """Return the sum of q q' over all rows, int64 [m, m]."""
-        gram = self._gram[: self._columns, : self._columns]
-        offset = self._kernels.offset if self._kernels else 0
-        upper = np.triu(gram - offset * self._sums[:, None])
-        return np.asarray(upper + np.triu(upper, 1).T)
+        m = self._columns
+        found = np.array(self._gram[:m, :m])
+        if self._kernels and self._kernels.offset:
+            found -= self._kernels.offset * self.sums()[:, None]
+        for first in range(0, m, PANEL):  # mirrors the upper half, in blocks that stay in a cache
+            rest = slice(first + PANEL, m)
+            block = found[first : first + PANEL, first : first + PANEL]
+            block[:] = np.triu(block) + np.triu(block, 1).T
+            found[rest, first : first + PANEL] = found[first : first + PANEL, rest].T
+        return found
 
     def sums(self) -> Integers:
         """Return the sum of q over all rows, int64 [m]."""
-        return np.array(self._sums)
+        m = self._columns
+        offset = self._kernels.offset if self._kernels else 0
+        return np.asarray(self._gram[:m, m] // (1 + offset))
 
-    def _add_slices(self, codes: list[Codes], starts: range) -> None:
-        assert self._kernels is not None
-        kernels, threads = self._kernels, min(self._threads, self._width // PANEL)
+    def _add_slices(self, kernels: GramKernels, codes: list[Codes], starts: range) -> None:
         while len(self._buffers) < len(starts):
-            self._buffers.append(_Buffers.of(self._width, self._columns, kernels.unit))
-        filled = list(zip(self._buffers, starts, strict=False))
+            self._buffers.append(_PackedSlice.of(self._panels * PANEL * (SLICE // kernels.unit)))
         counts = [min(SLICE, len(codes[0]) - start) for start in starts]
+        threads = min(self._threads, self._panels)
 
         def pack(index: int) -> None:
-            buffers, start = filled[index]
-            buffers.sums.fill(0)
-            first = 0
+            first, rows = 0, slice(starts[index], starts[index] + SLICE)
             for part in codes:
-                kernels.pack(part[start : start + SLICE], first, buffers)
+                kernels.pack(part[rows], first, self._buffers[index])
                 first += part.shape[1]
 
         def multiply(thread: int) -> None:
-            for (buffers, _), count in zip(filled, counts, strict=True):
-                kernels.multiply(buffers, count, thread, threads, self._gram)
+            for packed, count in zip(self._buffers, counts, strict=False):
+                kernels.multiply(packed, count, self._columns + 1, range(thread, self._panels, threads), self._gram)
 
         _in_threads(pack, range(len(starts)), self._threads)
         _in_threads(multiply, range(threads), threads)
-        for buffers, _ in filled:
-            self._sums += buffers.sums
 
     def _add_by_numpy(self, codes: list[Codes]) -> None:
+        width = self._columns + 1
         for start in range(0, len(codes[0]), FLOAT32_ROWS):
-            rows = np.concatenate([part[start : start + FLOAT32_ROWS] for part in codes], axis=1)
-            values = rows.astype(np.float32)
-            self._gram[: self._columns, : self._columns] += (values.T @ values).astype(np.int64)
-            self._sums += rows.sum(axis=0, dtype=np.int64)
+            rows = np.concatenate([part[start : start + FLOAT32_ROWS] for part in codes], axis=1, dtype=np.float32)
+            self._gram[:width, :width] += (rows.T @ rows).astype(np.int64)
 
 
 @dataclass(frozen=True)
-class _Buffers:
-    """A packed slice: the units of rows and of columns, and the sums [m] of the columns."""
+class _PackedSlice:
+    """The units of rows and of columns of a slice."""
 
     rows: NDArray[np.uint32]
     shifted: NDArray[np.uint32]
-    sums: NDArray[np.int32]
 
     @staticmethod
-    def of(width: int, columns: int, unit: int) -> _Buffers:
-        units = width * (SLICE // unit)
-        return _Buffers(np.zeros(units, np.uint32), np.zeros(units, np.uint32), np.zeros(columns, np.int32))
+    def of(units: int) -> _PackedSlice:
+        return _PackedSlice(np.zeros(units, np.uint32), np.zeros(units, np.uint32))
 
 
 class GramKernels:
@@ -134,19 +132,17 @@ class GramKernels:
         except (AttributeError, ValueError) as error:
             raise LibraryError(f"the library lacks a name ({error})") from None
         pointer, number = ctypes.c_void_p, ctypes.c_ssize_t
-        self._pack.argtypes = [pointer, number, number, number, *[pointer] * 3]
+        self._pack.argtypes = [pointer, number, number, number, pointer, pointer]
         self._multiply.argtypes = [pointer, pointer, *[number] * 4, pointer]
 
-    def pack(self, codes: Codes, first: int, buffers: _Buffers) -> None:
+    def pack(self, codes: Codes, first: int, packed: _PackedSlice) -> None:
         """Pack at most `SLICE` rows as columns `first` and on."""
-        rows, columns = codes.shape
-        sums = buffers.sums[first:].ctypes.data
-        self._pack(codes.ctypes.data, rows, columns, first, buffers.rows.ctypes.data, buffers.shifted.ctypes.data, sums)
+        self._pack(codes.ctypes.data, *codes.shape, first, packed.rows.ctypes.data, packed.shifted.ctypes.data)
 
-    def multiply(self, buffers: _Buffers, rows: int, start: int, step: int, gram: Integers) -> None:
-        """Add the products of a packed slice, of every `step`-th panel from `start` on."""
-        packed, shifted = buffers.rows.ctypes.data, buffers.shifted.ctypes.data
-        self._multiply(packed, shifted, rows, len(buffers.sums), start, step, gram.ctypes.data)
+    def multiply(self, packed: _PackedSlice, rows: int, columns: int, panels: range, gram: Integers) -> None:
+        """Add the products of a packed slice, on and above the diagonal of some panels."""
+        units = packed.rows.ctypes.data, packed.shifted.ctypes.data
+        self._multiply(*units, rows, columns, panels.start, panels.step, gram.ctypes.data)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Ridge regression from moments: coefficients, paths of penalties, errors on folds, and standard errors.
 
 The objective is that of scikit-learn's `Ridge`: sum over rows of ``w (y - b - x.v)**2 + alpha |v|**2``, in user units,
-with no penalty of the intercept b. One solution costs a Cholesky and an LU decomposition of the Gram matrix.
+with no penalty of the intercept b. One solution costs a Cholesky decomposition of the Gram matrix.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bitlane.encoded.coded_rows import Floats
 from .moments import Moments
 
 SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
+SOLVED_TOGETHER = 64  # rows of a triangle
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
 
 
@@ -102,7 +103,7 @@ class CenteredMoments:
         if len(keep):
             scale, system = _unit_diagonal(self.gram[np.ix_(keep, keep)], alpha)
             tolerance = _tolerance(system, self.precision)
-            full = _is_well_posed(system, tolerance)
+            full = _cholesky(system, tolerance) is not None
             inverse = np.linalg.inv(system) if full else np.linalg.pinv(system, tolerance, hermitian=True)
             found[np.ix_(keep, keep)] = inverse * scale[:, None] * scale
         return found
@@ -249,8 +250,9 @@ def _solution(gram: Floats, products: Floats, alpha: float, precision: float) ->
     """Solve for one penalty, in units in which the diagonal is 1, so that scales of columns do no harm."""
     scale, system = _unit_diagonal(gram, alpha)
     tolerance, turned = _tolerance(gram, precision), scale[:, None] * products
-    if _is_well_posed(system, tolerance):
-        return scale[:, None] * np.linalg.solve(system, turned), len(gram)
+    root = _cholesky(system, tolerance)
+    if root is not None:
+        return scale[:, None] * _solve_by_root(root, turned), len(gram)
     eigenvalues, vectors = np.linalg.eigh(system)
     kept = eigenvalues > tolerance * eigenvalues[-1]
     along = vectors[:, kept]
@@ -269,13 +271,27 @@ def _unit_diagonal(gram: Floats, alpha: float) -> tuple[Floats, Floats]:
     return scale, system
 
 
-def _is_well_posed(system: Floats, tolerance: float) -> bool:
-    """Return whether a matrix with a diagonal of 1 is positive definite in spite of rounding."""
+def _cholesky(system: Floats, tolerance: float) -> Floats | None:
+    """Return the Cholesky root of a matrix with a diagonal of 1; None if a pivot can be rounding."""
     try:
-        pivots = np.diag(np.linalg.cholesky(system)) ** 2
+        root = np.linalg.cholesky(system)
     except np.linalg.LinAlgError:
-        return False
-    return bool(pivots.min() > tolerance)
+        return None
+    return root if (np.diag(root) ** 2 > tolerance).all() else None
+
+
+def _solve_by_root(root: Floats, right: Floats) -> Floats:
+    """Solve ``L L' v = right`` in blocks: numpy has no solver for triangles."""
+    v, starts = right.copy(), range(0, len(root), SOLVED_TOGETHER)
+    for start in starts:
+        here, rest = slice(start, start + SOLVED_TOGETHER), slice(start + SOLVED_TOGETHER, None)
+        v[here] = np.linalg.solve(root[here, here], v[here])
+        v[rest] -= root[rest, here] @ v[here]
+    for start in reversed(starts):
+        here = slice(start, start + SOLVED_TOGETHER)
+        v[here] = np.linalg.solve(root[here, here].T, v[here])
+        v[:start] -= root[here, :start].T @ v[here]
+    return v
 
 
 def _tolerance(gram: Floats, precision: float) -> float:

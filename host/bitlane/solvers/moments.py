@@ -159,8 +159,9 @@ def coded_fold_moments(
         here = slice(block.first, block.first + len(block.codes))
         extra = digits.codes[here]
         for key, chosen in _parts(folds[here], None if multiplicities is None else multiplicities[here]):
-            total = sums.setdefault(key, GramSum(columns, threads))
-            total.add(block.codes[chosen], extra[chosen])
+            if key not in sums:
+                sums[key] = GramSum(columns, threads)
+            sums[key].add(block.codes[chosen], extra[chosen])
     used = np.ones(len(folds), bool) if multiplicities is None else multiplicities > 0
     return [
         _of_integers(
@@ -266,11 +267,15 @@ def _of_integers(parts: Sequence[tuple[int, GramSum]], rows: int, scale: CodeSca
     """Return the moments of Gram matrices, each with a factor."""
     m, width = len(scale.unit), digits.codes.shape[1]
     total = sum(factor * part.rows for factor, part in parts)
-    gram = sum((factor * part.matrix() for factor, part in parts), np.zeros((m + width,) * 2, np.int64))
-    sums = sum((factor * part.sums() for factor, part in parts), np.zeros(m + width, np.int64))
+    gram, sums = np.zeros((m + width,) * 2, np.int64), np.zeros(m + width, np.int64)
+    for factor, part in parts:
+        gram += factor * part.matrix()
+        sums += factor * part.sums()
     q, t = sums[:m], sums[m:]
     # A value is unit * (code + 1/2) away from the center.
-    halves = gram[:m, :m] + 0.5 * (q[:, None] + q) + 0.25 * total
+    halves = gram[:m, :m] + (0.5 * q + 0.125 * total)[:, None] + (0.5 * q + 0.125 * total)
+    halves *= scale.unit[:, None]
+    halves *= scale.unit
     cross = (gram[:m, m:] + 0.5 * t).reshape(m, -1, digits.digits) @ digits.weights.astype(np.float64)
     target_sums = t.reshape(-1, digits.digits) @ digits.weights.astype(np.float64)
     squares = gram[m:, m:].reshape(len(digits.center), digits.digits, len(digits.center), digits.digits)
@@ -280,7 +285,7 @@ def _of_integers(parts: Sequence[tuple[int, GramSum]], rows: int, scale: CodeSca
         rows,
         float(total),
         scale.center,
-        halves * unit[:, None] * unit,
+        halves,
         (q + 0.5 * total) * unit,
         cross * unit[:, None] * quantum,
         digits.center,
