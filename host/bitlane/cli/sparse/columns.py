@@ -23,19 +23,27 @@ TIME = "time"  # a column of this name is the time, and no feature
 
 
 def apply_reader(arguments: argparse.Namespace) -> None:
-    """Set the arguments that say how files are read to what the file of --schema says, if it does.
+    """Read the file of --schema, if there is one, and set the arguments of the reader to what it says.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Without defaults. Gets the `declaration`.
 
     Raises
     ------
     DataError
         An argument says something else than the file.
     """
-    if arguments.schema is None:
+    from bitlane.sparse.batches.schema_file import read_declaration
+
+    if getattr(arguments, "schema", None) is None:
         return
+    arguments.declaration = read_declaration(arguments.schema)
     names = {entry: name for name, entry in READER_ENTRIES.items()}
-    for entry, given in _declaration(arguments).reader.items():
+    for entry, given in arguments.declaration.reader.items():
         name = names.get(entry, entry)
-        if getattr(arguments, name) not in (None, True, given):
+        if getattr(arguments, name, given) != given:
             raise DataError(f"{option_of(name)}: {arguments.schema} says otherwise; omit it, or change the file")
         setattr(arguments, name, given)
 
@@ -63,12 +71,6 @@ def open_columns(
     return source, _suggested(source, arguments)
 
 
-def _declaration(arguments: argparse.Namespace) -> Declaration:
-    from bitlane.sparse.batches.schema_file import read_declaration
-
-    return read_declaration(arguments.schema)
-
-
 def _declared(opened: Callable[..., FileSource], arguments: argparse.Namespace) -> tuple[FileSource, Schema]:
     """Return the schema of a file, with what it leaves to the first rows of the data."""
     from bitlane.sparse.batches.moments import unlike
@@ -77,7 +79,7 @@ def _declared(opened: Callable[..., FileSource], arguments: argparse.Namespace) 
     options = (*COLUMNS, "unscaled", "several_separator", "several_pooling")
     if given := [option for option in options if getattr(arguments, option) not in (None, [], False)]:
         raise DataError(f"{option_of(given[0])}: say it in {arguments.schema}, the file of --schema")
-    declaration = _declaration(arguments)
+    declaration: Declaration = arguments.declaration
     fit = declaration.fit_of()
     source = opened(schema=fit.schema)
     if not source.has_tables:

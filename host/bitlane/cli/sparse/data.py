@@ -16,7 +16,7 @@ from bitlane.support.optional import require_extra
 from bitlane.support.text import shown_option
 from bitlane.support.user_warnings import warn_user
 
-from .columns import COLUMNS, apply_reader, open_columns
+from .columns import COLUMNS, open_columns
 
 if TYPE_CHECKING:
     from bitlane.sparse.batches.files import DataFile
@@ -71,6 +71,7 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
     """Return the settings of the data that arguments name. Their files are opened, but not read through."""
     from bitlane.sparse.batches.formats import TEXT
     from bitlane.sparse.batches.identity import identify
+    from bitlane.sparse.batches.options import check_negatives
 
     if arguments.test and arguments.test_fraction is not None:
         raise DataError("use either --test or --test-fraction, not both")
@@ -78,9 +79,8 @@ def new_settings(arguments: argparse.Namespace, task: str) -> dict[str, Any]:
         _check_follow(arguments)
     if arguments.positive is not None and task != "classification":
         raise DataError(f"--positive {arguments.positive}: {arguments.loss} has no classes; omit it")
-    apply_reader(arguments)
     if arguments.negatives is not None:
-        _check_negatives(arguments, task)
+        check_negatives(arguments.negatives, task, "--negatives ")
     settings: dict[str, Any] = {
         "paths": absolute_paths(arguments.data),
         "test": absolute_paths(arguments.test),
@@ -319,13 +319,6 @@ def _rows_to_learn(settings: Settings) -> dict[str, Any]:
         "thinned": True,
         "negatives": settings.get("negatives"),
     }
-
-
-def _check_negatives(arguments: argparse.Namespace, task: str) -> None:
-    if task != "classification":
-        raise DataError(f"--negatives {arguments.negatives:g}: {arguments.loss} has no negatives; omit it")
-    if not 0 < arguments.negatives < 1:
-        raise DataError(f"--negatives {arguments.negatives:g}: the share that is kept is between 0 and 1, such as 0.1")
 
 
 def _stream(settings: Settings, offset: Mapping[str, Any] | None, options: ReadOptions) -> FolderStream:

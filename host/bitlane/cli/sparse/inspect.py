@@ -79,13 +79,13 @@ def _dense_size(model: AnyModel) -> int:
 
 def _times_lines(settings: data.Settings) -> list[tuple[str, str]]:
     """The times of the rows that were learned, if they have such."""
-    from bitlane.sparse.registry.learned import time_text
+    from bitlane.sparse.registry.learned import utc_text
     from bitlane.sparse.training.run_folder import sample_of
 
     sample = sample_of(settings)
     if sample is None or sample.times is None:
         return []
-    return [("their times (UTC)", " to ".join(map(time_text, sample.times)))]
+    return [("their times (UTC)", " to ".join(map(utc_text, sample.times)))]
 
 
 def _statistics_lines(model: AnyModel) -> list[tuple[str, str]]:

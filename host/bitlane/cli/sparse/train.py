@@ -21,7 +21,7 @@ from bitlane.sparse.periods import CHECKPOINT_ROWS, WINDOW_ROWS
 from bitlane.support.optional import require_extra
 from bitlane.support.text import option_of
 
-from . import data, data_arguments, engine, model_settings, publishing
+from . import columns, data, data_arguments, engine, model_settings, publishing
 from .model_settings import NETWORKS
 from .models import open_model
 from .progress import row_progress
@@ -127,6 +127,7 @@ def _run(arguments: argparse.Namespace) -> None:
             settings = resumed.settings
         else:
             given = given_options(arguments)
+            columns.apply_reader(arguments)
             fill(arguments, DEFAULTS)
             if not arguments.data:
                 raise DataError("DATA is missing (see bitlane sparse train --help)")

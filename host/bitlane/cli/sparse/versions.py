@@ -98,14 +98,14 @@ def _measured(registry: ModelRegistry, version: int) -> tuple[str, str]:
 
 def _learned_until(manifest: Manifest) -> str:
     """Return the time of the last row that a version has learned."""
-    from bitlane.sparse.registry.learned import time_text
+    from bitlane.sparse.registry.learned import utc_text
     from bitlane.sparse.training.run_folder import sample_of
 
     try:
         sample = sample_of(manifest.description.data)
     except DataError:
         return DAMAGED
-    return NONE if sample is None or sample.times is None else time_text(sample.times[1])
+    return NONE if sample is None or sample.times is None else utc_text(sample.times[1])
 
 
 def _without_digests(record: dict[str, Any]) -> dict[str, Any]:

@@ -244,7 +244,7 @@ def numbers_of(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the cells of a column as float64 [rows], and which of them are missing.
 
-    Numbers and booleans may come as text. Null is missing, and the texts of `cell_texts.MISSING`.
+    Numbers and booleans may come as text. Null and NaN are missing, and the texts of `cell_texts.MISSING`.
     `decimal` is that of texts.
 
     Raises
@@ -268,7 +268,10 @@ def numbers_of(
         raise DataError(f"{location.file}: {what} is {kind}, not a number")
     if not is_text(kind):
         floats = np.asarray(pc.fill_null(pc.cast(column, pa.float64(), safe=False), 0.0))
-        return floats, np.zeros(len(floats), np.bool_) if missing is None else missing
+        missing = np.zeros(len(floats), np.bool_) if missing is None else missing
+        if not (empty := np.isnan(floats)).any():
+            return floats, missing
+        return np.where(empty, 0.0, floats), missing | empty
     text, offsets = text_of(column)
     numbers = np.empty(len(column))
     shown = text if decimal == POINT else _SWAPPED[text]

@@ -150,9 +150,11 @@ class ReadOptions:
         return self.negatives is not None or (self.thinned and weight is not None)
 
 
-def check_negatives(share: float, task: str) -> None:
-    """Raise DataError unless a share of the rows with label 0 can be kept."""
+def check_negatives(share: float, task: str, name: str = "negatives=") -> None:
+    """Raise DataError unless a share of the rows with label 0 can be kept; `name` is what messages begin with."""
     if task != "classification":
-        raise DataError(f"negatives={share:g}: a regression has no negatives; omit it")
+        raise DataError(f"{name}{share:g}: a regression has no negatives; omit it")
     if not 0.0 < share < 1.0:
-        raise DataError(f"negatives={share:g}: the share of the rows with label 0 that is kept is between 0 and 1")
+        raise DataError(
+            f"{name}{share:g}: the share of the rows with label 0 that is kept is between 0 and 1, such as 0.1"
+        )

@@ -182,7 +182,7 @@ class NewRowsCheck:
             if self._by_numbers:
                 self.told.append(early)
             else:
-                self._warn(f"{self._what}: {early}, of {time_text(last)}, so it may be measured too well")
+                self._warn(f"{self._what}: {early}, of {utc_text(last)}, so it may be measured too well")
 
     def _tell_content(self, overlap: RowOverlap) -> None:
         looked_up = f"{overlap.found:,} of {overlap.compared:,} in a sample"
@@ -209,7 +209,7 @@ class NewRowsCheck:
             warn_user(text)
 
 
-def time_text(seconds: int) -> str:
+def utc_text(seconds: int) -> str:
     """Return a time, in seconds since 1970, as text in UTC; a time that no calendar has as its number."""
     try:
         return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M:%S}"

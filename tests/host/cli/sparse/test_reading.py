@@ -190,6 +190,26 @@ def test_what_a_proposal_says(rows: object, capsys: pytest.CaptureFixture[str], 
     assert "numeric column 'price' has centre " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("in_file", "option"), [("false", "--header"), ("true", "--no-header")])
+def test_an_option_that_differs_from_the_file_is_refused(in_file: str, option: str, here: Path, fails: Fails) -> None:
+    """Also if the option says what is usual."""
+    (here / "rows.csv").write_text("label,sort\n1,a\n0,b\n")
+    Path("s.toml").write_text(f'[reader]\nheader = {in_file}\n[categorical]\nsort = "text"\n')
+    message = fails("sparse", "train", "rows.csv", "--schema", "s.toml", option)
+    assert message == "bitlane: error: --header: s.toml says otherwise; omit it, or change the file"
+
+
+def test_the_file_of_a_schema_is_read_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bitlane.sparse.batches import schema_file
+
+    opened, read = [], schema_file.read_declaration
+    monkeypatch.setattr(schema_file, "read_declaration", lambda path: opened.append(path) or read(path))
+    (here / "rows.csv").write_text("label,sort\n1,a\n0,b\n")
+    Path("s.toml").write_text('[categorical]\nsort = "text"\n')
+    assert main(["sparse", "train", "rows.csv", "--schema", "s.toml", "--model", "lr"]) == 0
+    assert len(opened) == 1
+
+
 def test_mistakes_are_one_line(rows: object, fails: Fails) -> None:
     del rows
     Path("s.toml").write_text('[reader]\nseparator = ";"\n[categorical]\nsort = "text"\n')

@@ -176,8 +176,10 @@ def test_negatives_are_kept_told_and_remembered(
     assert "negatives kept        0.25 of them, each weighing 4" in capsys.readouterr().out
     other = trains(path, "--negatives", "0.25", "--model", "lr", "--seed", "1")
     assert f"{kept:,} negatives of" not in other
-    assert "squared_error has no negatives; omit it" in fails(
+    assert "--negatives 0.1: a regression has no negatives; omit it" in fails(
         "sparse", "train", path, "--negatives", "0.1", "--loss", "squared_error"
     )
     for wrong in ("0", "1", "-1", "nan"):
-        assert "the share that is kept is between 0 and 1" in fails("sparse", "train", path, f"--negatives={wrong}")
+        assert "the share of the rows with label 0 that is kept is between 0 and 1" in fails(
+            "sparse", "train", path, f"--negatives={wrong}"
+        )

@@ -85,13 +85,13 @@ def tables() -> dict[str, Any]:
     good = {"label": many % 2, "user": [f"u{number % 100}" for number in many], "price": many * 0.5}
     faults = {
         "label": {"label": 7, "user": "u", "price": 1.0},
-        "price": {"label": 1, "user": "u", "price": float("nan")},
+        "price": {"label": 1, "user": "u", "price": float("inf")},
     }
     return {name: pa.table({c: [*good[c], fault[c]] for c in good}) for name, fault in faults.items()}
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason"), [("label", "label 7 is neither"), ("price", "numeric column 'price' is nan")]
+    ("fault", "reason"), [("label", "label 7 is neither"), ("price", "numeric column 'price' is inf")]
 )
 def test_bad_cells(fault: str, reason: str, threads: int, tmp_path: Path) -> None:
     table = tables()[fault]

@@ -89,7 +89,7 @@ def test_columns_are_hashed_as_in_the_training() -> None:
         ({"city": None}, "tensor 'city' is missing"),
         ({"citty": ("BYTES", ["a"])}, "unknown tensor 'citty'; did you mean 'city'?"),
         ({"age": ("FP32", [1, 2])}, "tensor 'age' has 2 rows, but 'city' has 1"),
-        ({"age": ("FP32", [math.nan])}, "request, row 1: numeric column 'age' is nan, not a finite float32; "),
+        ({"age": ("FP32", [math.inf])}, "request, row 1: numeric column 'age' is inf, not a finite float32; "),
         ({"age": ("FP64", [1e300])}, "request, row 1: numeric column 'age' is inf, not a finite float32; "),
         ({"age": ("BYTES", ["old"])}, "request, row 1: numeric column 'age' has 'old', which is not a finite number"),
         ({"hour": ("FP32", [1.5])}, "request, row 1: categorical column 'hour' has the fraction 1.5: "),
