@@ -1,6 +1,7 @@
 """Tables and short names for the tests of the estimators."""
 
 import numpy as np
+from tests.helpers.emulators import FASTEST
 
 from bitlane import SGDClassifier, SGDRegressor
 
@@ -14,11 +15,11 @@ def table(seed, rows=200, n=5):
 
 
 def regressor(**parameters):
-    return SGDRegressor(**{"device": "emulator", "random_state": 0, "learning_rate": 0.3} | parameters)
+    return SGDRegressor(**{"device": FASTEST, "random_state": 0, "learning_rate": 0.3} | parameters)
 
 
 def classifier(**parameters):
-    return SGDClassifier(**{"device": "emulator", "random_state": 0, "learning_rate": 0.3} | parameters)
+    return SGDClassifier(**{"device": FASTEST, "random_state": 0, "learning_rate": 0.3} | parameters)
 
 
 class Frame:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import fastest
 from tests.helpers.machines import Recorded
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
@@ -300,7 +300,7 @@ def test_a_device_of_little_memory_goes_on_with_both_phases(seed: int) -> None:
 def test_the_ends_of_elastic_net_run_everywhere(seed: int, parameters: dict[str, Any]) -> None:
     """They are L2 and L1, with the bits of these, on a device without elastic net."""
     X, y, _ = regression(seed)
-    options: dict[str, Any] = {"alpha": 1e-3, "bits": 8, "random_state": 0, "device": emulator()}
+    options: dict[str, Any] = {"alpha": 1e-3, "bits": 8, "random_state": 0, "device": fastest()}
     ours = SGDRegressor(penalty="elasticnet", **parameters, **options).fit(X, y)
     theirs = SGDRegressor(penalty="l1" if parameters["l1_ratio"] else "l2", **options).fit(X, y)
     assert ours.coef_.tolist() == theirs.coef_.tolist()

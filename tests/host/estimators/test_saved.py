@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 
 import bitlane
 from bitlane import SGDClassifier, SGDRegressor
@@ -24,7 +25,7 @@ def fitted(kind: type, seed: int, classes: int = 2, **parameters: Any) -> tuple[
     y: Any = X @ rng.normal(size=3) + rng.normal()
     if kind is SGDClassifier:
         y = np.array(["north", "south", "west"])[np.argsort(np.argsort(y)) * classes // len(y)]
-    model = kind(device="emulator", epochs=3, batch_size=8, random_state=seed % 1000, **parameters)
+    model = kind(device=FASTEST, epochs=3, batch_size=8, random_state=seed % 1000, **parameters)
     return model.fit(X, y), X, y
 
 
@@ -63,7 +64,7 @@ def test_predictions_have_the_same_bits(
 
 def test_a_loaded_model_learns_on_with_the_same_bits(tmp_path: Path, seed: int) -> None:
     model, X, y = fitted(SGDRegressor, seed)
-    loaded = bitlane.load(saved(model, tmp_path / "run", ("x0", "x1", "x2"))).set_params(device="emulator")
+    loaded = bitlane.load(saved(model, tmp_path / "run", ("x0", "x1", "x2"))).set_params(device=FASTEST)
     assert not hasattr(loaded, "feature_names_in_")
     for each in (model, loaded):
         each.partial_fit(3 * X[:20], y[:20])

@@ -222,13 +222,13 @@ def test_tables_wider_than_the_usual_build(bits: int, seed: int) -> None:
     """Devices in software that are opened by name hold them; the bits are those of all devices."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(16_385, 20_000))
-    X, names = rng.normal(size=(20, n)), ("cpu", "emulator")
+    X, options = rng.normal(size=(8, n)), {"bits": bits, "epochs": 1, "batch_size": 4, "random_state": 0}
     y = X[:, :5].sum(axis=1)
-    coefs = [SGDRegressor(bits=bits, device=name, epochs=1, random_state=0).fit(X, y).coef_ for name in names]
+    coefs = [SGDRegressor(device=name, **options).fit(X, y).coef_ for name in ("cpu", "emulator")]
     assert coefs[0].any() and coefs[0].tobytes() == coefs[1].tobytes()
     for device in (CpuDevice(), EmulatorDevice()):
         with pytest.raises(DataError, match=f"^X has {n} features, but .* 16384: remove features"):
-            SGDRegressor(bits=bits, device=device).fit(X, y)
+            SGDRegressor(device=device, **options).fit(X, y)
 
 
 def test_wide_sparse_tables_name_the_sparse_estimators(seed: int) -> None:

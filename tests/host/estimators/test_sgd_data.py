@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 from tests.helpers.estimator_tables import Frame, classifier, regressor, table
 
 from bitlane import DataError, SGDRegressor
@@ -52,7 +53,7 @@ def test_sorted_rows_are_shuffled(seed):
     X = rng.normal(size=(2000, 3))
     y = X @ [1.0, -2.0, 0.5] + 3 * rng.normal(size=2000)
     order = np.argsort(y)
-    settings = {"bits": 16, "epochs": 3, "learning_rate": 1.0, "device": "emulator", "random_state": seed}
+    settings = {"bits": 16, "epochs": 3, "learning_rate": 1.0, "device": FASTEST, "random_state": seed}
     shuffled = SGDRegressor(**settings).fit(X[order], y[order])
     sorted_rows = SGDRegressor(**settings, shuffle=False).fit(X[order], y[order])
     assert shuffled.score(X, y) > sorted_rows.score(X, y) + 0.01

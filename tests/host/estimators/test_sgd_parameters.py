@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from tests.helpers.bare_python import run_bare
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import emulator, fastest
 from tests.helpers.estimator_tables import BOTH, classifier, regressor, table
 from tests.helpers.machines import Recorded
 
@@ -110,7 +110,7 @@ def test_levels_of_their_own(seed, bits, levels):
     X, labels = three(seed)
     for loss in ("squared_error", "log_loss"):
         model = classifier(bits=bits, levels=levels, loss=loss).fit(X, labels)
-        together = classifier(bits=bits, levels=levels, loss=loss, device=emulator(outputs=3, level_slots=64))
+        together = classifier(bits=bits, levels=levels, loss=loss, device=fastest(outputs=3, level_slots=64))
         assert model.score(X, labels) > 0.9 and model.run_.passes == 3
         assert together.fit(X, labels).coef_.tolist() == model.coef_.tolist() and together.run_.passes == 1
 

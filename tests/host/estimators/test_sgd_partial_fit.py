@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 from tests.helpers.estimator_tables import classifier, regressor, table
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
@@ -29,7 +30,7 @@ def test_the_textbook_in_float64(seed):
     rng = np.random.default_rng(seed)
     X, y = table(seed, rows=120, n=4)
     X *= np.repeat(rng.uniform(0.2, 3, 4), 30)[:, None]  # later calls may widen the ranges
-    model = SGDRegressor(sampling="full", bits=32, learning_rate=0.5, shuffle=False, device="emulator")
+    model = SGDRegressor(sampling="full", bits=32, learning_rate=0.5, shuffle=False, device=FASTEST)
     coef = np.zeros(4)
     for a, b in itertools.pairwise([0, 30, 60, 61, 120]):
         center, scale, label_center, unit = textbook_scaling(X[:b], y[:b])
@@ -212,7 +213,7 @@ def test_a_stream_of_fifty_chunks_reaches_the_loss_of_fit(data_dir):
     data = load_dataset("cadata")
     order = np.random.default_rng(0).permutation(data.rows)
     X, y = data.X[order], data.y[order]
-    settings = {"bits": 8, "device": "emulator", "random_state": 0}
+    settings = {"bits": 8, "device": FASTEST, "random_state": 0}
     fitted, stream = SGDRegressor(**settings).fit(X, y), SGDRegressor(**settings)
     losses = []
     for X_part, y_part in itertools.chain.from_iterable(chunks(X, y, number=50) for _ in range(4)):
@@ -224,8 +225,8 @@ def test_a_stream_of_fifty_chunks_reaches_the_loss_of_fit(data_dir):
 def test_a_short_stream_reaches_the_loss_of_fit(seed):
     X, y = table(seed, rows=2000)
     y = y + np.random.default_rng(seed).normal(size=2000)
-    fitted = SGDClassifier(bits=8, loss="log_loss", device="emulator", random_state=0).fit(X, y > 5)
-    stream = SGDClassifier(bits=8, loss="log_loss", device="emulator", random_state=0)
+    fitted = SGDClassifier(bits=8, loss="log_loss", device=FASTEST, random_state=0).fit(X, y > 5)
+    stream = SGDClassifier(bits=8, loss="log_loss", device=FASTEST, random_state=0)
     for X_part, y_part in chunks(X, y > 5, number=20):
         stream.partial_fit(X_part, y_part, classes=[False, True])
     assert stream.score(X, y > 5) > fitted.score(X, y > 5) - 0.08

@@ -1,10 +1,11 @@
-"""scikit-learn's own checks of estimators, those of SGD on the emulator."""
+"""scikit-learn's own checks of estimators."""
 
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 
 from bitlane import DataError, LinearClassifier, LinearRegressor, SGDClassifier, SGDRegressor
 
@@ -31,10 +32,10 @@ def expected_failures(estimator):
 
 @parametrize_with_checks(
     [
-        SGDRegressor(device="emulator"),
-        SGDRegressor(loss="huber", device="emulator"),
-        SGDRegressor(penalty="elasticnet", alpha=1e-3, device="emulator"),
-        *(SGDClassifier(loss=loss, device="emulator") for loss in LOSSES),
+        SGDRegressor(device=FASTEST),
+        SGDRegressor(loss="huber", device=FASTEST),
+        SGDRegressor(penalty="elasticnet", alpha=1e-3, device=FASTEST),
+        *(SGDClassifier(loss=loss, device=FASTEST) for loss in LOSSES),
         LinearRegressor(),
         LinearRegressor(penalty="l1", alpha=1e-3),
         LinearClassifier(),
@@ -53,7 +54,7 @@ def test_a_cell_that_is_no_number(seed):
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(56, 10)).astype(object)
     y = rng.integers(0, 4, 56)
-    for model in (SGDRegressor(device="emulator"), SGDClassifier(device="emulator")):
+    for model in (SGDRegressor(device=FASTEST), SGDClassifier(device=FASTEST)):
         model.fit(X, y).predict(X)
         broken = X.copy()
         broken[0, 0] = {"foo": "bar"}
@@ -73,7 +74,7 @@ def test_not_fitted_is_everyones():
 def test_a_column_of_labels_warns(seed):
     X = np.random.default_rng(seed).normal(size=(40, 2))
     y = np.arange(40) % 2
-    model = SGDClassifier(device="emulator", random_state=0)
+    model = SGDClassifier(device=FASTEST, random_state=0)
     with pytest.warns(DataConversionWarning, match="column-vector y") as caught:
         coef = model.fit(X, y[:, None]).coef_
     assert [warning.filename for warning in caught] == [__file__], "the line of the caller"

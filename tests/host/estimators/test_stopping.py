@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
 from bitlane.estimators.fit_rows import HELD_OUT, split
@@ -167,11 +168,11 @@ def test_several_devices_end_alike(kind, seed):
     """Classes are spread over two devices; the rows of a regression are trained in two shards."""
     X, y = table(seed, kind)
     options = {"epochs": 30, "tol": 1e-2, "decay": 0.9, "learning_rate": 0.2, "random_state": seed}
-    model = kind(**options, device=["emulator", "emulator"]).fit(X, y)
+    model = kind(**options, device=[FASTEST, FASTEST]).fit(X, y)
     unit = np.var(y) if kind is SGDRegressor else 1.0
     assert model.n_iter_ == (textbook(np.array(model.loss_curve_) / unit, 1e-2, 5) or 30)
     if kind is SGDClassifier:
-        assert model.coef_.tolist() == kind(**options, device="emulator").fit(X, y).coef_.tolist()
+        assert model.coef_.tolist() == kind(**options, device=FASTEST).fit(X, y).coef_.tolist()
 
 
 def test_weights_of_0_for_all_held_out_rows_are_refused():
