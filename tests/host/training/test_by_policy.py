@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST, fastest
 from tests.helpers.sgd_textbook import textbooks
 from tests.helpers.trainings import trained
 
@@ -15,7 +16,6 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import MASTER_OFFSET
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.precision import Precision
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.job import loss_value
 from bitlane.errors import DataError
 from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
@@ -82,7 +82,7 @@ def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
     y = y if loss == "squared_error" else np.where(y > np.median(y), 1.0, -1.0)
     bits = (4, 2, 8, 8, 6, 2)
     options = {"draws": draws, "loss": loss, "learning_rate": 0.05, "decay": 0.9, "batch_size": 8}
-    device = EmulatorDevice()
+    device = fastest()
     estimator = SGDRegressor if loss == "squared_error" else SGDClassifier
     listed = Listed(tuple(np.repeat(bits, SECTIONS).tolist()))
     model = estimator(listed, epochs=6, device=device, shuffle=False, random_state=3, **options)
@@ -95,7 +95,7 @@ def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
             X,
             y,
             precision=Precision(each),
-            device=EmulatorDevice(),
+            device=fastest(),
             epochs=epoch + 1,
             seed=3,
             resume=checkpoint,
@@ -113,7 +113,7 @@ def test_each_epoch_equals_a_training_with_its_bits(seed, draws, loss):
 @pytest.mark.parametrize("bits", [(2, 8), (8, 2)])
 def test_each_part_has_the_automatic_rate_of_its_bits(seed, bits):
     X, y = table(seed)
-    run = SGDRegressor(Listed(bits), epochs=1, device="emulator").fit(X, y).run_
+    run = SGDRegressor(Listed(bits), epochs=1, device=FASTEST).fit(X, y).run_
     rates = {each: suggest_learning_rate(X, 16, Precision(each)) for each in bits}
     assert rates[2] < rates[8]
     assert run.settings["learning_rate"] == rates[bits[-1]]  # a result has the options of its last part
@@ -127,7 +127,7 @@ def test_bits_that_change_within_an_epoch(seed, loss):
     y = y if loss == "squared_error" else np.where(y > np.median(y), 1.0, -1.0)
     bits = rng.choice((2, 4, 6, 8), 2 * SECTIONS).tolist()
     options = {"epochs": 2, "learning_rate": 0.05, "decay": 0.5, "batch_size": int(rng.integers(1, 12)), "draws": 2}
-    options |= {"random_state": 5, "shuffle": False, "device": "emulator", "loss": loss, "penalty": "l1", "alpha": 0.01}
+    options |= {"random_state": 5, "shuffle": False, "device": FASTEST, "loss": loss, "penalty": "l1", "alpha": 0.01}
     estimator = SGDRegressor if loss == "squared_error" else SGDClassifier
     run = estimator(Listed(tuple(bits)), **options).fit(X, y).run_
     scaling = run.scaling
@@ -153,7 +153,7 @@ def test_bits_that_change_within_an_epoch(seed, loss):
 
 def test_staleness_leaves_an_epoch_whole(seed):
     X, y = table(seed)
-    SGDRegressor(Listed((2, 4)), epochs=4, staleness=1, device="emulator", random_state=1).fit(X, y)
+    SGDRegressor(Listed((2, 4)), epochs=4, staleness=1, device=FASTEST, random_state=1).fit(X, y)
     assert len(_Chooser.seen) == 4
 
 
@@ -169,7 +169,7 @@ def test_sections_have_complete_batches(rows, batch, sections):
 def test_on_epoch_is_called_once_an_epoch(seed):
     X, y = table(seed)
     seen = []
-    run = SGDRegressor(Listed((2, 4, 8)), epochs=3, device="emulator", random_state=1)
+    run = SGDRegressor(Listed((2, 4, 8)), epochs=3, device=FASTEST, random_state=1)
     run = run.fit(X, y, on_epoch=lambda *epoch: seen.append(epoch)).run_
     assert seen == list(enumerate(run.loss))
 
@@ -180,7 +180,7 @@ def test_on_epoch_is_called_once_an_epoch(seed):
 def test_a_policy_with_one_choice_equals_fixed_bits(seed, objective):
     X, y = table(seed)
     fixed, chosen = (
-        SGDRegressor(bits, epochs=5, device="emulator", random_state=1, **objective).fit(X, y, snapshots=True).run_
+        SGDRegressor(bits, epochs=5, device=FASTEST, random_state=1, **objective).fit(X, y, snapshots=True).run_
         for bits in (4, FixedBits(4))
     )
     np.testing.assert_array_equal(chosen.snapshots, fixed.snapshots)
@@ -200,7 +200,7 @@ def test_each_number_of_bits_has_its_own_automatic_rate(seed):
     """After three epochs the steps are those of a training with the last bits in all epochs."""
     X, y = table(seed)
     changing, fixed = (
-        SGDRegressor(bits, epochs=3, device="emulator", random_state=1).fit(X, y).run_.checkpoint()
+        SGDRegressor(bits, epochs=3, device=FASTEST, random_state=1).fit(X, y).run_.checkpoint()
         for bits in (Listed((2, 4, 8)), 8)
     )
     (settings,) = changing.settings
@@ -210,7 +210,7 @@ def test_each_number_of_bits_has_its_own_automatic_rate(seed):
 
 def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
     X, y = table(seed, rows=20 * SECTIONS, n=64)
-    options = {"epochs": 3, "batch_size": 10, "device": "emulator", "random_state": 0}
+    options = {"epochs": 3, "batch_size": 10, "device": FASTEST, "random_state": 0}
     run = SGDRegressor(Listed((*[2] * SECTIONS, *[8] * SECTIONS, 4)), **options).fit(X, y).run_
     losses, cycles, rms = np.array(_Chooser.seen).T.reshape(3, 3, SECTIONS)
     cycles = cycles.sum(1)
@@ -226,7 +226,7 @@ def test_fewer_bits_take_fewer_cycles_and_the_policy_observes_them(seed):
 def test_mqgrad_chooses_repeatably_among_its_bits(seed):
     X, y = table(seed)
     runs = [
-        SGDRegressor("mqgrad", epochs=12, device="emulator", random_state=seed % 1000).fit(X, y).run_ for _ in range(2)
+        SGDRegressor("mqgrad", epochs=12, device=FASTEST, random_state=seed % 1000).fit(X, y).run_ for _ in range(2)
     ]
     assert MQGRAD.choices[0] <= runs[0].bits.min() <= runs[0].bits.max() <= MQGRAD.choices[-1]
     assert "MQGrad(" in runs[0].settings["bit_policy"]
@@ -237,7 +237,7 @@ def test_mqgrad_chooses_repeatably_among_its_bits(seed):
 
 def test_runs_are_joined_in_order(seed):
     X, y = table(seed)
-    one = SGDRegressor(4, epochs=2, device="emulator", random_state=1).fit(X, y).run_
+    one = SGDRegressor(4, epochs=2, device=FASTEST, random_state=1).fit(X, y).run_
     both = joined([one, one])
     assert both.cycles == 2 * one.cycles
     assert both.epoch_cycles.tolist() == [*one.epoch_cycles, *(one.epoch_cycles + one.cycles)]
@@ -257,12 +257,12 @@ def test_runs_are_joined_in_order(seed):
 def test_unsupported_options_of_a_policy_are_refused(parameters, says):
     X, y = table(0)
     with pytest.raises(DataError, match=says):
-        SGDRegressor(**parameters, device="emulator").fit(X, y)
+        SGDRegressor(**parameters, device=FASTEST).fit(X, y)
 
 
 def test_a_training_with_a_policy_cannot_be_resumed():
     X, y = table(0)
-    model = SGDRegressor("mqgrad", epochs=2, device="emulator").fit(X, y)
+    model = SGDRegressor("mqgrad", epochs=2, device=FASTEST).fit(X, y)
     with pytest.raises(DataError, match="cannot be resumed"):
         model.fit(X, y, resume=model.run_.checkpoint())
 

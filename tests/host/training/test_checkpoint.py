@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import emulator, fastest
 from tests.helpers.trainings import trained
 from tests.host.training.test_train import signs, table
 
@@ -13,7 +13,6 @@ from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base
 from bitlane.contract.precision import Precision
 from bitlane.contract.state import ModelState
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DataError
@@ -77,7 +76,7 @@ def test_resuming_on_another_device(seed):
     """Without saturation, memory size, width and outputs do not change the results."""
     X, y = table(seed, n=6, targets=2)
     options = {**DOUBLE, "seed": seed, "snapshots": True}
-    whole = trained(X, y, device=EmulatorDevice(), **options)
+    whole = trained(X, y, device=fastest(), **options)
     assert whole.saturations == 0
     for device in (emulator(width=512), emulator(outputs=3), emulator(capacity_bytes=24 << 10)):
         same(trained(X, y, device=device, resume=whole.checkpoint(2), **options), whole, 2)
@@ -85,13 +84,13 @@ def test_resuming_on_another_device(seed):
 
 def test_available_checkpoints(seed):
     X, y = table(seed, n=3)
-    kept = trained(X, y, device=EmulatorDevice(), snapshots=True, **DOUBLE)
+    kept = trained(X, y, device=fastest(), snapshots=True, **DOUBLE)
     assert [kept.checkpoint(epoch).epoch for epoch in range(1, 6)] == [1, 2, 3, 4, 5]
     assert kept.checkpoint() is kept.checkpoint(5)
     for epoch in (0, 6, -1):
         with pytest.raises(DataError, match=f"epoch={epoch}: this run ended epochs 1 to 5"):
             kept.checkpoint(epoch)
-    last_alone = trained(X, y, device=EmulatorDevice(), **DOUBLE)
+    last_alone = trained(X, y, device=fastest(), **DOUBLE)
     assert last_alone.checkpoint().master.tolist() == kept.checkpoint().master.tolist()
     with pytest.raises(DataError, match="without snapshots"):
         last_alone.checkpoint(3)
@@ -100,11 +99,11 @@ def test_available_checkpoints(seed):
 def test_changed_data_and_options_are_refused(seed):
     X, y = table(seed, rows=50, n=3)
     options = {**DOUBLE, "epochs": 2}
-    checkpoint = trained(X, y, device=EmulatorDevice(), **options).checkpoint()
+    checkpoint = trained(X, y, device=fastest(), **options).checkpoint()
 
     def refused(X=X, y=y, **other):
         with pytest.raises(DataError) as caught:
-            trained(X, y, device=EmulatorDevice(), **{**options, "epochs": 4, "resume": checkpoint, **other})
+            trained(X, y, device=fastest(), **{**options, "epochs": 4, "resume": checkpoint, **other})
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -131,7 +130,7 @@ def test_changed_data_and_options_are_refused(seed):
 def test_a_file_restores_the_complete_checkpoint(seed, tmp_path):
     X, y = table(seed, rows=50, n=3, targets=2)
     options = {**DOUBLE, "loss": "hinge", "bounds": (0, None), "class_weight": [(1, 2), (0.1, 1 / 3)]}
-    checkpoint = trained(X, signs(y), device=EmulatorDevice(), **options).checkpoint()
+    checkpoint = trained(X, signs(y), device=fastest(), **options).checkpoint()
     checkpoint.save(tmp_path / "c.npz")
     loaded = Checkpoint.load(tmp_path / "c.npz")
     for name in ("epoch", "settings", "options", "fingerprint"):
@@ -162,7 +161,7 @@ def test_levels_of_the_first_run_are_kept(seed, tmp_path, monkeypatch):
 def saved(seed, tmp_path):
     X, y = table(seed, rows=50, n=3)
     path = tmp_path / "c.npz"
-    trained(X, y, device=EmulatorDevice(), **{**DOUBLE, "epochs": 1}).checkpoint().save(path)
+    trained(X, y, device=fastest(), **{**DOUBLE, "epochs": 1}).checkpoint().save(path)
     return path
 
 
@@ -215,7 +214,7 @@ def test_a_checkpoint_from_before_further_objectives_loads(seed, tmp_path):
     """It lacks their options and registers, and is that of a training without them."""
     X, y = table(seed)
     options = {"precision": Precision(8), "penalty": "l2", "alpha": 0.01}
-    whole = trained(X, y, device=EmulatorDevice(), **options).checkpoint()
+    whole = trained(X, y, device=fastest(), **options).checkpoint()
     whole.save(tmp_path / "old.npz")
 
     def older(header, _):
@@ -237,7 +236,7 @@ def test_registers_advance_as_in_the_hardware(seed):
     geometry = Geometry(features=3, rows=50, base_digits=2, draws=False, batch=9)
     base = pack_base(rng.integers(0, 16, (50, 3)).astype(np.uint32), np.zeros((50, 1), np.int16), geometry)
     job = Job(geometry, [base], [], ModelState(np.zeros((1, 3), np.int32), settings), 4)
-    outcome = Driver(EmulatorDevice()).run(job)
+    outcome = Driver(fastest()).run(job)
     assert outcome.state.settings.phase != 0 and outcome.state.settings.step != settings.step
     assert advanced(settings, 4, 6) == advanced(advanced(settings, 1, 6), 3, 6) == outcome.state.settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
 from bitlane.contract.precision import Precision
@@ -76,7 +77,7 @@ def test_the_feedback_of_gaussian_rows(seed: int) -> None:
 
 def test_auto_is_the_suggested_number(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    X, options = rng.normal(size=(120, 6)), {"random_state": 1, "epochs": 3, "device": "emulator"}
+    X, options = rng.normal(size=(120, 6)), {"random_state": 1, "epochs": 3, "device": FASTEST}
     y = X @ rng.normal(size=6)
     auto = SGDRegressor(**options).fit(X, y)
     rate = suggest_learning_rate(X, 16, Precision(4))
@@ -88,19 +89,19 @@ def test_a_resumed_training_keeps_its_rate(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(120, 6))
     y = X @ rng.normal(size=6)
-    whole = SGDRegressor(random_state=1, epochs=5, device="emulator").fit(X, y)
-    half = SGDRegressor(random_state=1, epochs=2, device="emulator").fit(X, y)
-    rest = SGDRegressor(epochs=5, device="emulator").fit(X, y, resume=half.run_.checkpoint())
+    whole = SGDRegressor(random_state=1, epochs=5, device=FASTEST).fit(X, y)
+    half = SGDRegressor(random_state=1, epochs=2, device=FASTEST).fit(X, y)
+    rest = SGDRegressor(epochs=5, device=FASTEST).fit(X, y, resume=half.run_.checkpoint())
     assert np.array_equal(whole.coef_, rest.coef_)
     with pytest.raises(DataError, match=r"learning_rate=0\.01, but the checkpoint"):
-        SGDRegressor(epochs=5, learning_rate=0.01, device="emulator").fit(X, y, resume=half.run_.checkpoint())
+        SGDRegressor(epochs=5, learning_rate=0.01, device=FASTEST).fit(X, y, resume=half.run_.checkpoint())
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l2"])
 def test_strong_penalties_lower_the_rate(seed: int, penalty: str) -> None:
     X = np.random.default_rng(seed).normal(size=(120, 6))
     y = X[:, 0]
-    model = SGDRegressor(penalty=penalty, alpha=100.0, epochs=1, device="emulator").fit(X, y)
+    model = SGDRegressor(penalty=penalty, alpha=100.0, epochs=1, device=FASTEST).fit(X, y)
     limit = 1.0 if penalty == "l1" else 1 / 64
     assert 0.8 * limit < 100.0 * model.run_.settings["learning_rate"] < limit
 
@@ -110,7 +111,7 @@ def test_heavy_class_weights_lower_the_rate(seed: int) -> None:
     X = rng.normal(size=(400, 6))
     y = np.where(X[:, 0] > 0, 1, 0)
     rates = [
-        SGDClassifier(class_weight=weights, epochs=1, device="emulator").fit(X, y).run_.settings["learning_rate"]
+        SGDClassifier(class_weight=weights, epochs=1, device=FASTEST).fit(X, y).run_.settings["learning_rate"]
         for weights in (None, {1: 10.0}, {1: 1000.0})
     ]
     assert rates[0] > 2 * rates[1] > 20 * rates[2]
@@ -120,7 +121,7 @@ def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 1, size=(2000, 200))  # not centred: one direction has most of the energy
     y = X @ rng.normal(size=200)
-    options = {"batch_size": 64, "fit_intercept": False, "device": "emulator", "random_state": 0, "decay": 1.0}
+    options = {"batch_size": 64, "fit_intercept": False, "device": FASTEST, "random_state": 0, "decay": 1.0}
     runs = [SGDRegressor(staleness=staleness, **options).fit(X, y).run_ for staleness in (0, 1)]
     rates = [run.settings["learning_rate"] for run in runs]
     assert rates[1] == pytest.approx(rates[0] / 4, rel=0.11)  # of two digits, rounded down
@@ -129,7 +130,7 @@ def test_stale_weights_need_a_quarter_of_the_rate(seed: int) -> None:
 
 def test_another_word_is_an_error() -> None:
     with pytest.raises(DataError, match="learning_rate='optimal': choose a number or 'auto'"):
-        SGDRegressor(learning_rate="optimal", batch_size=2, device="emulator").fit([[1.0], [2.0]], [1.0, 2.0])
+        SGDRegressor(learning_rate="optimal", batch_size=2, device=FASTEST).fit([[1.0], [2.0]], [1.0, 2.0])
 
 
 def test_the_steady_rate_is_an_eighth(seed: int) -> None:

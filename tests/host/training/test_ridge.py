@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import fastest
 from tests.helpers.trainings import trained, training_options
 
 from bitlane.contract.draws import DrawSet, draw_words, row_words
@@ -14,7 +15,6 @@ from bitlane.contract.fixed_point import decode_float
 from bitlane.contract.formats import PENALTY_STEP_FRACTION, SHRINK_SHIFT
 from bitlane.contract.modes import Prox
 from bitlane.contract.precision import Precision
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.quantization.positions import position_map
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.quantization.scaling import fit_scaling
@@ -108,13 +108,11 @@ def test_a_run_tells_its_ridge(seed: int, sampling: str, bits: int, draws: int |
     X, y = table(seed)
     y = y if loss == "squared_error" else np.where(y > 0, 1.0, -1.0)
     options: dict[str, Any] = {"draws": draws, "loss": loss, "epochs": 2, "learning_rate": 0.03, "seed": seed}
-    run = trained(X, y, precision=Precision(bits, sampling), device=EmulatorDevice(), **options)
+    run = trained(X, y, precision=Precision(bits, sampling), device=fastest(), **options)
     (settings,) = run._first.settings
     assert (run.ridge > 0, settings.prox == Prox.L2) == (has_one, has_one)
     alpha = 0.01
-    run = trained(
-        X, y, precision=Precision(bits, sampling), device=EmulatorDevice(), penalty="l2", alpha=alpha, **options
-    )
+    run = trained(X, y, precision=Precision(bits, sampling), device=fastest(), penalty="l2", alpha=alpha, **options)
     (settings,) = run._first.settings
     shrink = decode_float(settings.penalty_step, PENALTY_STEP_FRACTION) * 2.0**-SHRINK_SHIFT
     assert shrink == pytest.approx((alpha + run.ridge) * 0.03, rel=1e-4)
@@ -124,7 +122,7 @@ def test_a_run_tells_its_ridge(seed: int, sampling: str, bits: int, draws: int |
 def test_the_epochs_do_not_change_the_ridge(seed: int, tmp_path: Any) -> None:
     """A training that is resumed from a file has the bits of one that never stopped."""
     X, y = table(seed)
-    options: dict[str, Any] = {"precision": Precision(4), "device": EmulatorDevice(), "seed": seed}
+    options: dict[str, Any] = {"precision": Precision(4), "device": fastest(), "seed": seed}
     part, whole = (trained(X, y, epochs=epochs, **options) for epochs in (3, 12))
     part.checkpoint().save(tmp_path / "part.npz")
     rest = trained(X, y, epochs=12, resume=Checkpoint.load(tmp_path / "part.npz"), **options)
@@ -135,7 +133,7 @@ def test_the_epochs_do_not_change_the_ridge(seed: int, tmp_path: Any) -> None:
 def test_a_rate_that_is_given_keeps_its_value_and_the_ridge_what_fits(seed: int) -> None:
     """A penalty step is below 2**-6 a batch."""
     X, y = table(seed)
-    options: dict[str, Any] = {"precision": Precision(2), "device": EmulatorDevice(), "epochs": 1, "draws": "once"}
+    options: dict[str, Any] = {"precision": Precision(2), "device": fastest(), "epochs": 1, "draws": "once"}
     small, large = (trained(X, y, learning_rate=rate, **options) for rate in (1e-3, 4.0))
     assert 4.0 * small.ridge > 2.0**-6 > 4.0 * large.ridge > 2.0**-7
     automatic = trained(X, y, **options)
@@ -146,7 +144,7 @@ def test_a_rate_that_is_given_keeps_its_value_and_the_ridge_what_fits(seed: int)
 @pytest.mark.parametrize("taken", [{"penalty": "l1", "alpha": 1e-4}, {"bounds": (-1, 1)}])
 def test_without_room_for_a_ridge_long_trainings_warn(seed: int, taken: dict[str, Any]) -> None:
     X, y = table(seed)
-    options: dict[str, Any] = {"precision": Precision(4), "device": EmulatorDevice(), **taken}
+    options: dict[str, Any] = {"precision": Precision(4), "device": fastest(), **taken}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert trained(X, y, epochs=5, **options).ridge == 0
@@ -174,7 +172,7 @@ def test_more_epochs_do_not_harm_collinear_columns(seed: int, decay: float) -> N
     rng = np.random.default_rng(seed)
     z = rng.normal(size=1000)
     X, y = z[:, None] + 0.05 * rng.normal(size=(1000, 12)), z + 0.05 * rng.normal(size=1000)
-    options: dict[str, Any] = {"precision": Precision(4), "device": EmulatorDevice(), "seed": seed, "decay": decay}
+    options: dict[str, Any] = {"precision": Precision(4), "device": fastest(), "seed": seed, "decay": decay}
     run = trained(X, y, epochs={0.8: 20, 0.955: 100, 0.985: 300}[decay], **options)
     assert np.var(y - X @ run.coef) < 0.008 * np.var(y)
 

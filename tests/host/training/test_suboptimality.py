@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
+from tests.helpers.emulators import FASTEST
 
 from bitlane import SGDClassifier, SGDRegressor
 from bitlane.training.options import derived_decay
@@ -76,7 +77,7 @@ def test_objectives_without_a_gradient_everywhere_are_not_measured(seed: int, ot
 def test_more_epochs_share_out_the_fall_of_twenty(epochs: int, decay: float) -> None:
     assert derived_decay(epochs) == pytest.approx(decay)
     X = np.arange(12.0).reshape(6, 2)
-    model = SGDRegressor(device="emulator", epochs=epochs, batch_size=2).fit(X, X[:, 0])
+    model = SGDRegressor(device=FASTEST, epochs=epochs, batch_size=2).fit(X, X[:, 0])
     assert model.run_.settings["decay"] == pytest.approx(decay)
 
 

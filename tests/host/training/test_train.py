@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import emulator, fastest
 from tests.helpers.training_tables import FULL, scaled, signs, table
 from tests.helpers.trainings import trained
 
 from bitlane.contract.precision import Precision
 from bitlane.contract.settings import Settings
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.training.passes import passes
 
 BATCH = 8
@@ -47,7 +46,7 @@ def test_full_precision_finds_least_squares(seed):
         X,
         y,
         precision=Precision(32, "full"),
-        device=EmulatorDevice(),
+        device=fastest(),
         epochs=60,
         learning_rate=0.5,
         decay=0.93,
@@ -76,7 +75,7 @@ def test_margins_at_full_precision_follow_the_textbook(seed, loss, slope, stalen
         X,
         y,
         precision=FULL,
-        device=EmulatorDevice(),
+        device=fastest(),
         loss=loss,
         learning_rate=0.5,
         batch_size=8,
@@ -96,7 +95,7 @@ def test_class_weights_at_full_precision_follow_the_textbook(seed):
         X,
         y,
         precision=FULL,
-        device=EmulatorDevice(),
+        device=fastest(),
         loss="log_loss",
         epochs=4,
         learning_rate=0.5,
@@ -113,7 +112,7 @@ def test_class_weights_of_squares_move_the_intercept(seed):
     """The model is the weighted least squares of labels -1 and 1; its intercept differs from the unweighted one."""
     X, y = table(seed, n=4)
     y = np.where(y > np.quantile(y, 0.8), 1.0, -1.0)
-    options = {"precision": FULL, "device": EmulatorDevice(), "epochs": 60, "learning_rate": 0.2, "decay": 0.93}
+    options = {"precision": FULL, "device": fastest(), "epochs": 60, "learning_rate": 0.2, "decay": 0.93}
     run = trained(X, y, class_weight=(1.0, 4.0), **options)
     root = np.sqrt(np.where(y > 0, 4.0, 1.0))
     design = np.column_stack([X, np.ones(len(X))])
@@ -129,12 +128,12 @@ def test_penalties_at_full_precision_follow_the_textbook(seed):
     def soft(w):
         return np.sign(w) * np.maximum(np.abs(w) - 0.5 * 0.02, 0)
 
-    lasso = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l1", **options)
+    lasso = trained(X, y, precision=FULL, device=fastest(), penalty="l1", **options)
     expected = textbook(X, y, logistic, epochs=5, rate=0.5, prox=soft)
     assert scaled(lasso) == pytest.approx(expected, abs=0.005)
     zeros = expected[:-1] == 0
     assert (lasso.coef[zeros & (np.abs(lasso.weights) < 0.005)] == 0).all()
-    ridge = trained(X, y, precision=FULL, device=EmulatorDevice(), penalty="l2", **options)
+    ridge = trained(X, y, precision=FULL, device=fastest(), penalty="l2", **options)
     expected = textbook(X, y, logistic, epochs=5, rate=0.5, prox=lambda w: w * (1 - 0.5 * 0.02))
     assert scaled(ridge) == pytest.approx(expected, abs=0.02)  # the hardware shrinks by 1/64 in some batches
 
@@ -145,7 +144,7 @@ def test_l1_gives_exact_zeros(seed, sampling):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2000, 20))
     y = 3 * X[:, 0] - 2 * X[:, 1] + rng.normal(0, 0.1, 2000)
-    options = {"precision": Precision(8, sampling), "device": EmulatorDevice(), "learning_rate": 0.3, "decay": 0.8}
+    options = {"precision": Precision(8, sampling), "device": fastest(), "learning_rate": 0.3, "decay": 0.8}
     run = trained(X, y, penalty="l1", alpha=0.02, epochs=10, **options)
     assert (run.coef[:2] != 0).all() and np.count_nonzero(run.coef[2:] == 0) >= 12
     assert np.count_nonzero(trained(X, y, epochs=10, **options).coef) >= 18  # by chance 1 of 3,000 is 0
@@ -157,7 +156,7 @@ def test_bounds_hold_and_spare_the_intercept(seed, loss):
     rare = X[:, 0] - X[:, 1] > 3  # the best intercept is far below 0, and the best second weight is negative
     y = np.where(rare, 1.0, -1.0) if loss == "log_loss" else y
     run = trained(
-        X, y, precision=Precision(8), device=EmulatorDevice(), loss=loss, bounds=(0, 0.25), epochs=5, learning_rate=0.5
+        X, y, precision=Precision(8), device=fastest(), loss=loss, bounds=(0, 0.25), epochs=5, learning_rate=0.5
     )
     assert (run.weights >= 0).all() and (run.weights <= 0.25).all() and (run.coef >= 0).all()
     assert (run.weights == 0).any() or (run.weights == 0.25).any()
@@ -169,9 +168,7 @@ def test_bounds_hold_and_spare_the_intercept(seed, loss):
 @pytest.mark.parametrize("bits", [2, 4])
 def test_the_loss_of_margins_is_not_scaled(seed, loss, at_zero, bits):
     X, y = table(seed, n=6)
-    run = trained(
-        X, signs(y), precision=Precision(bits), device=EmulatorDevice(), loss=loss, learning_rate=1e-4, epochs=2
-    )
+    run = trained(X, signs(y), precision=Precision(bits), device=fastest(), loss=loss, learning_rate=1e-4, epochs=2)
     assert run.loss == pytest.approx(at_zero, rel=0.01)
 
 
@@ -186,7 +183,7 @@ def test_stored_intercepts_converge(seed, sampling):
         X,
         y[order],
         precision=Precision(4, sampling),
-        device=EmulatorDevice(),
+        device=fastest(),
         loss="log_loss",
         epochs=12,
         learning_rate=1.0,
@@ -209,7 +206,7 @@ def test_each_target_equals_a_training_of_its_own(seed, loss, outputs, passes):
     assert run.loss.shape == (3, 5) and run.coef.shape == (5, 6) and run.intercept.shape == (5,)
     assert run.snapshots.shape == (3, 5, 6) and run.models()[1].shape == (3, 5)
     assert heard[-1][1] == pytest.approx(run.loss[-1, (passes - 1) * outputs :].mean())
-    alone = [trained(X, y[:, target], device=EmulatorDevice(), **options) for target in range(5)]
+    alone = [trained(X, y[:, target], device=fastest(), **options) for target in range(5)]
     for target, other in enumerate(alone):
         assert run.weights[target].tolist() == other.weights.tolist()
         assert run.loss[:, target].tolist() == other.loss.tolist()
@@ -231,14 +228,14 @@ def test_targets_with_equal_registers_share_a_pass():
 
 def test_a_single_column_of_labels_is_one_target(seed):
     X, y = table(seed, n=3)
-    options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2}
+    options = {"precision": Precision(4), "device": fastest(), "epochs": 2}
     assert trained(X, y[:, None], **options).coef.tolist() == trained(X, y, **options).coef.tolist()
 
 
 def test_double_sampling_estimates_the_same_loss(seed):
     """At zero weights the estimated loss is the variance of the labels, for any number of bits."""
     X, y = table(seed, rows=3000, n=6)
-    options = {"device": EmulatorDevice(), "epochs": 3, "learning_rate": 1e-6, "batch_size": 64, "seed": seed}
+    options = {"device": fastest(), "epochs": 3, "learning_rate": 1e-6, "batch_size": 64, "seed": seed}
     for bits in (2, 4):
         run = trained(X, y, precision=Precision(bits), **options)
         assert run.loss == pytest.approx(np.var(y), rel=0.01)

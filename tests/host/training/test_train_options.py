@@ -4,14 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import FASTEST, emulator, fastest
 from tests.helpers.training_tables import signs, table
 from tests.helpers.trainings import trained
 
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import unpack_base, unpack_draws
 from bitlane.contract.precision import Precision
-from bitlane.devices.emulator import EmulatorDevice
 from bitlane.errors import DataError
 
 
@@ -34,7 +33,7 @@ def test_training_starts_from_an_initial_model(seed, loss):
 
 def test_the_seed_determines_the_shuffled_order(seed):
     X, y = table(seed, n=3)
-    options = {"precision": Precision(4), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
+    options = {"precision": Precision(4), "device": fastest(), "epochs": 2, "seed": seed}
     order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1 << 32,))).permutation(len(X))
     shuffled = trained(X, y, shuffle=True, **options)
     assert shuffled.coef == pytest.approx(trained(X[order], y[order], **options).coef)
@@ -43,8 +42,8 @@ def test_the_seed_determines_the_shuffled_order(seed):
 
 def test_the_result_reports_the_run(seed):
     X, y = table(seed, n=40)
-    run = trained(X, y, precision=Precision(4), device=EmulatorDevice(), epochs=3, learning_rate=0.05, seed=seed)
-    assert run.device == "emulator" and run.seconds > 0 and run.launches == 1
+    run = trained(X, y, precision=Precision(4), device=fastest(), epochs=3, learning_rate=0.05, seed=seed)
+    assert run.device == FASTEST and run.seconds > 0 and run.launches == 1
     assert run.bytes_read == 8 * run.beats
     assert run.bound.raw == 3 * 701 * (40 * 4 + 16) / 64
     assert run.bound.layout == 3 * 701 * (64 * 4 + 16) / 64
@@ -103,7 +102,7 @@ def test_uniform_levels_in_a_codebook_match_digit_lanes(seed):
     """
     X, y = table(seed, n=40)
     options = {"epochs": 3, "learning_rate": 0.05, "seed": seed, "shuffle": True}
-    devices = EmulatorDevice(), emulator(level_slots=64)
+    devices = fastest(), emulator(level_slots=64)
     memories = [stored(device) for device in devices]
     digits = trained(X, y, precision=Precision(4), device=devices[0], **options)
     tables = trained(X, y, precision=Precision(4, codebook=True), device=devices[1], **options)
@@ -123,7 +122,7 @@ def test_uniform_levels_in_a_codebook_match_digit_lanes(seed):
 def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
     X, y = table(seed, n=40)
     options = {"precision": Precision(4), "epochs": 3, "learning_rate": 0.05, "seed": seed, "batch_size": 20}
-    narrow = trained(X, y, device=EmulatorDevice(), **options)
+    narrow = trained(X, y, device=fastest(), **options)
     wide = trained(X, y, device=emulator(width=width), **options)
     assert narrow.saturations == 0
     assert wide.loss.tolist() == narrow.loss.tolist() and wide.coef.tolist() == narrow.coef.tolist()
@@ -134,7 +133,7 @@ def test_wider_ports_give_the_same_bits_in_fewer_cycles(seed, width):
 
 def test_constant_columns_are_omitted_with_a_warning(seed):
     X, y = table(seed, n=6)
-    options = {"precision": Precision(6, "nearest"), "device": EmulatorDevice(), "epochs": 2, "seed": seed}
+    options = {"precision": Precision(6, "nearest"), "device": fastest(), "epochs": 2, "seed": seed}
     with_more = np.insert(X, [2, 4], 7.0, axis=1)
     with pytest.warns(UserWarning, match=r"2 column\(s\) of X are constant"):
         run = trained(with_more, y, **options)
@@ -145,7 +144,7 @@ def test_constant_columns_are_omitted_with_a_warning(seed):
 def test_saturated_runs_warn(seed):
     X, y = table(seed, n=6)
     with pytest.warns(UserWarning, match="clipped.*reached 8.*lower learning_rate"):
-        trained(X, y, precision=Precision(2), device=EmulatorDevice(), learning_rate=20, seed=seed)
+        trained(X, y, precision=Precision(2), device=fastest(), learning_rate=20, seed=seed)
 
 
 def test_margins_that_need_weights_beyond_the_largest_range_warn(seed, monkeypatch):
@@ -155,7 +154,7 @@ def test_margins_that_need_weights_beyond_the_largest_range_warn(seed, monkeypat
     monkeypatch.setattr("bitlane.training.weight_range._exponent", lambda largest: 0)
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     with pytest.warns(UserWarning, match="clipped.*scaled weights reached 8, .*use a penalty"):
-        device, precision = EmulatorDevice(), Precision(16)
+        device, precision = fastest(), Precision(16)
         trained(X, y, precision=precision, device=device, loss="hinge", learning_rate=4, batch_size=1, clip=None)
 
 
@@ -165,7 +164,7 @@ def test_clipped_scores_of_margins_do_not_warn(seed):
     coef = np.full((1, 20), 5.0)
     scores = (X - X.mean(axis=0)) @ coef[0]
     assert np.mean(np.abs(scores) > 8) > 0.3
-    options = {"precision": Precision(8), "device": EmulatorDevice(), "loss": "hinge", "learning_rate": 0.01}
+    options = {"precision": Precision(8), "device": fastest(), "loss": "hinge", "learning_rate": 0.01}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run = trained(X, np.where(scores > 0, 1.0, -1.0), epochs=3, coef_init=coef, **options)
@@ -176,7 +175,7 @@ def test_a_good_training_does_not_warn(seed):
     X, y = table(seed, n=6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trained(X, y, precision=Precision(8), device=EmulatorDevice(), learning_rate=0.05, seed=seed, epochs=2)
+        trained(X, y, precision=Precision(8), device=fastest(), learning_rate=0.05, seed=seed, epochs=2)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +206,9 @@ def test_a_good_training_does_not_warn(seed):
 def test_invalid_values_are_refused(seed, options, message):
     X, y = table(seed, rows=30, n=3)
     with pytest.raises(DataError, match=message):
-        trained(X, y, precision=Precision(4), device=EmulatorDevice(), **options)
+        trained(X, y, precision=Precision(4), device=fastest(), **options)
 
 
 def test_constant_data_is_refused(seed):
     with pytest.raises(DataError, match="every column"):
-        trained(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=EmulatorDevice())
+        trained(np.ones((5, 3)), np.arange(5.0), precision=Precision(4), device=fastest())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
+from tests.helpers.emulators import FASTEST
 
 from bitlane import SGDClassifier, SGDRegressor
 from bitlane.errors import DataError
@@ -58,7 +59,7 @@ def test_the_exponent_changes_no_mathematics(seed: int, penalty: str | None, mon
     X = rng.uniform(-1, 1, (600, 7))
     y = X @ rng.normal(size=7) + rng.normal(0, 0.1, 600)
     options: dict[str, Any] = {
-        **{"bits": 32, "sampling": "full", "learning_rate": 0.1, "epochs": 30, "decay": 0.9, "device": "emulator"},
+        **{"bits": 32, "sampling": "full", "learning_rate": 0.1, "epochs": 30, "decay": 0.9, "device": FASTEST},
         **{"penalty": penalty, "alpha": 0.01, "random_state": 0},
     }
     models = []
@@ -120,7 +121,7 @@ def test_a_rate_that_is_not_positive_is_refused(rate: float) -> None:
     X = np.arange(20.0).reshape(10, 2)
     for others in ({}, {"model_bits": 8, "gradient_bits": 8}):
         with pytest.raises(DataError, match=r"learning_rate / batch_size is .*: it must be above 0"):
-            SGDRegressor(learning_rate=rate, batch_size=2, device="emulator", **others).fit(X, X[:, 0])
+            SGDRegressor(learning_rate=rate, batch_size=2, device=FASTEST, **others).fit(X, X[:, 0])
 
 
 def test_labels_without_noise_leave_a_rate_for_a_rounded_model(seed: int) -> None:
