@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import FASTEST, emulator
 
 from bitlane import SGDRegressor
 from bitlane.contract.precision import Precision
@@ -20,7 +20,7 @@ from bitlane.training.learning_rate import suggest_learning_rate
 
 pytestmark = pytest.mark.slow
 
-SCHEDULE = {"epochs": 20, "batch_size": 16, "learning_rate": 1.0, "decay": 0.8, "device": "emulator"}
+SCHEDULE = {"epochs": 20, "batch_size": 16, "learning_rate": 1.0, "decay": 0.8, "device": FASTEST}
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_hinge_at_eight_bits_classifies_as_float64_does(data_dir, seed, capsys):
     schedule = TrainingSchedule(epochs=10, batch_size=64, learning_rate=rate, decay=0.7, loss="hinge", seed=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*values were clipped")  # a few rows still need more than 8
-        found = compare(tamed, [Precision(8)], schedule, device=open_device("emulator"))
+        found = compare(tamed, [Precision(8)], schedule, device=open_device(FASTEST))
     accuracy = {result.label: 100 * result.held_out for result in found.results}
     accuracy["float64, untouched"] = (
         100 * ComparisonData(X, y, (X_test, y_test)).result(None, float_models(X, y, schedule), "hinge").held_out

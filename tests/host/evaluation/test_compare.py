@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.emulators import emulator
+from tests.helpers.emulators import FASTEST, emulator
 
 from bitlane.contract.precision import Precision
 from bitlane.data import datasets
@@ -54,7 +54,7 @@ def test_full_precision_follows_float64(table: tuple[np.ndarray, np.ndarray], se
         ComparisonData(X, y),
         [Precision(8, "double"), FULL],
         schedule,
-        device="emulator",
+        device=FASTEST,
         on_epoch=lambda e, _: epochs.append(e),
     )
     reference, full, double = found.results
@@ -110,7 +110,7 @@ def test_classification(table: tuple[np.ndarray, np.ndarray], seed: int, loss: s
 
 
 def test_an_open_device_stays_open(table: tuple[np.ndarray, np.ndarray]) -> None:
-    device = open_device("emulator")
+    device = open_device(FASTEST)
     for _ in range(2):
         assert compare(ComparisonData(*table), [], TrainingSchedule(epochs=1), device=device).device == device.name
     device.close()
@@ -124,7 +124,7 @@ def test_warnings_name_their_training(table: tuple[np.ndarray, np.ndarray]) -> N
             ComparisonData(X, y),
             [Precision(2, "double")],
             TrainingSchedule(epochs=5, learning_rate=8.0),
-            device="emulator",
+            device=FASTEST,
         )
     messages = [str(warning.message) for warning in heard]
     assert sum("constant" in message for message in messages) == 1
@@ -139,7 +139,7 @@ def test_bad_schedules_are_refused(table: tuple[np.ndarray, np.ndarray]) -> None
         TrainingSchedule(decay=2.0),
     ):
         with pytest.raises(DataError):
-            compare(ComparisonData(*table), [], schedule, device="emulator")
+            compare(ComparisonData(*table), [], schedule, device=FASTEST)
 
 
 @pytest.mark.usefixtures("quiet")
@@ -151,7 +151,7 @@ def test_double_sampling_at_four_bits_on_real_data(name: str, data_dir: Path) ->
     table = datasets.load_dataset(name)
     schedule = TrainingSchedule(learning_rate=suggest_learning_rate(table.X, 16), decay=0.8)
     precisions = precisions_of([4], ["double", "nearest", "naive"])
-    found = compare(ComparisonData(table.X, table.y), precisions, schedule, device="emulator")
+    found = compare(ComparisonData(table.X, table.y), precisions, schedule, device=FASTEST)
     double, nearest, naive = (found.relative(result) for result in found.results[2:])
     assert double < 1.02
     assert nearest > 1.02 < naive

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.helpers.emulators import FASTEST
 from tests.helpers.levels_oracle import best_costs, cost_of
 
 from bitlane import DataError, SGDClassifier, SGDRegressor
@@ -101,7 +102,7 @@ def test_columns_are_scaled_as_training_scales_them(seed, loss):
     X[:, 2] = 4.0
     Model = SGDRegressor if loss == "squared_error" else SGDClassifier
     with pytest.warns(UserWarning, match="constant"):
-        run = Model(loss=loss, device="emulator", epochs=1, batch_size=8).fit(X, X[:, 0] > 1).run_
+        run = Model(loss=loss, device=FASTEST, epochs=1, batch_size=8).fit(X, X[:, 0] > 1).run_
     with pytest.warns(UserWarning, match=r"1 column\(s\) of X are constant: they are not stored"):
         scaling = column_scaling(X)
     assert scaling.active.tolist() == [0, 1, 3, 4]
