@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bitlane.errors import DataError
 from bitlane.quantization.ranges import Ranges, feature_ranges
 from bitlane.quantization.scaling import Floats
+from bitlane.support.processors import processors
 from bitlane.support.user_warnings import warn_user
 
 from .block_encoder import encode_block
@@ -105,7 +105,7 @@ class EncodedTable:
         if len(codes.scale) != n:
             raise DataError(f"X has {n} columns, but the scales are of {len(codes.scale)}")
         step = block_rows(len(codes.active))
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        with ThreadPoolExecutor(threads or processors()) as pool:
             blocks = [
                 *pool.map(lambda start: encode_block(X[start : start + step], codes), range(0, rows, step)),
             ]

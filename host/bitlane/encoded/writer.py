@@ -19,6 +19,7 @@ from bitlane.quantization.column_bounds import column_bounds
 from bitlane.quantization.row_table import dense_pieces
 from bitlane.quantization.scaling import Floats
 from bitlane.support.atomic import sync_entries
+from bitlane.support.processors import processors
 
 from .block_encoder import encode_block
 from .frame import read_frame
@@ -91,7 +92,7 @@ class TableWriter:
         DataError
             A value is not finite.
         """
-        workers = threads or os.cpu_count() or 1
+        workers = threads or processors()
         waiting: deque[Future[tuple[list[bytes], int, ColumnStatistics]]] = deque()
         with ThreadPoolExecutor(workers) as pool:
             try:

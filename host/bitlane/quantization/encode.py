@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from bitlane.contract.draws import feature_offsets
 from bitlane.contract.prng import Words as RandomWords
+from bitlane.support.processors import processors
 
 from .c_kernels import VALUE_TYPES, Kernels, RowsInRegion
 from .positions import PositionMap
@@ -80,7 +80,7 @@ def _each_piece(
 
     step = max(1, PIECE // X.shape[1])
     starts = range(0, len(X), step)
-    workers = min(threads or os.cpu_count() or 1, len(starts))
+    workers = min(threads or processors(), len(starts))
     if workers == 1:
         for start in starts:
             encode(start)

@@ -7,7 +7,6 @@ its rows lie almost evenly in the data, and pieces give the sample of the data t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bitlane.support.processors import processors
 
 from .column_bounds import ColumnBounds, column_bounds
 from .row_table import PIECE
@@ -114,7 +115,7 @@ def _bounds_of_pieces(X: Any) -> Iterator[ColumnBounds]:
     if len(starts) == 1:
         yield column_bounds(np.asarray(X))
         return
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(starts))) as pool:
+    with ThreadPoolExecutor(min(processors(), len(starts))) as pool:
         yield from pool.map(lambda start: column_bounds(np.asarray(X[start : start + step])), starts)
 
 

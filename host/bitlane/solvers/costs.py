@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -17,11 +16,12 @@ from bitlane.encoded.table import EncodedTable
 from bitlane.support.atomic import atomic_write
 from bitlane.support.c_library import cpu_flags
 from bitlane.support.cache import cache_folder
+from bitlane.support.processors import processors
 
 from .moments import coded_moments, float_moments
 
 FORMAT = 1
-ROWS = 4_096  # of the tables that are measured
+TINY, ROWS = 256, 16_384  # rows of the tables that are measured
 FEW, MANY = 32, 256  # their columns
 REPEATS = 3
 MEASURED = 1 << 22  # values of a table from which on measuring is worth its time
@@ -31,19 +31,21 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Rate:
-    """Seconds of the Gram matrix of a table: for each value, and for each product of two values of a row.
+    """Seconds of processors for the Gram matrix of a table.
 
     Attributes
     ----------
-    value, product : float
+    start, value, product : float
+        Once, for each value, and for each product of two values of a row.
     """
 
+    start: float
     value: float
     product: float
 
     def seconds(self, rows: int, columns: int) -> float:
         """Return the seconds that a table takes."""
-        return rows * columns * (self.value + columns * self.product)
+        return self.start + rows * columns * (self.value + columns * self.product)
 
 
 def codes_are_quicker(rows: int, columns: int) -> bool:
@@ -58,7 +60,7 @@ def codes_are_quicker(rows: int, columns: int) -> bool:
 def gram_rates() -> tuple[Rate, Rate]:
     """Return the rates of this machine for floats and for codes, from the cache folder if it has them."""
     path = cache_folder() / "rates.json"
-    machine = f"{FORMAT} {platform.machine()} {' '.join(cpu_flags())} {os.cpu_count()} numpy {np.__version__}"
+    machine = f"{FORMAT} {platform.machine()} {' '.join(cpu_flags())} {processors()} numpy {np.__version__}"
     try:
         kept = json.loads(path.read_text())
         if kept["machine"] == machine:
@@ -77,19 +79,20 @@ def gram_rates() -> tuple[Rate, Rate]:
 
 
 def _rate(work: Callable[[np.ndarray], None]) -> Rate:
-    few, many = (_seconds(work, columns) / (ROWS * columns) for columns in (FEW, MANY))
+    start = _seconds(work, TINY, FEW)
+    few, many = (max(0.0, _seconds(work, ROWS, columns) - start) / (ROWS * columns) for columns in (FEW, MANY))
     product = max(0.0, (many - few) / (MANY - FEW))
-    return Rate(max(few - FEW * product, 0.0), product)
+    return Rate(start, max(few - FEW * product, 0.0), product)
 
 
-def _seconds(work: Callable[[np.ndarray], None], columns: int) -> float:
-    """Return the least time of some runs on a table of floats."""
-    table = np.random.default_rng(0).random((ROWS, columns), dtype=np.float32)
+def _seconds(work: Callable[[np.ndarray], None], rows: int, columns: int) -> float:
+    """Return the least time that processors spend on a table of floats, in some runs: other programs do not count."""
+    table = np.random.default_rng(0).random((rows, columns), dtype=np.float32)
     least = np.inf
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        begun = time.process_time()
         work(table)
-        least = min(least, time.perf_counter() - start)
+        least = min(least, time.process_time() - begun)
     return least
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import Codes
 from bitlane.support.c_library import BYTE_PRODUCTS, LibraryError, cpu_flags, load_library
+from bitlane.support.processors import processors
 
 Integers = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ class GramSum:
 
     def __init__(self, columns: int, threads: int | None = None):
         self.rows = 0
-        self._columns, self._threads = columns, threads or os.cpu_count() or 1
+        self._columns, self._threads = columns, threads or processors()
         self._kernels = gram_kernels()
         self._panels = -(-(columns + 1) // PANEL)  # of the columns and of ones, whose products are the sums
         self._gram = np.zeros((self._panels * PANEL,) * 2, np.int64)

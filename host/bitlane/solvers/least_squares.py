@@ -16,6 +16,7 @@ from bitlane.encoded.coded_rows import Floats
 
 from .moments import Moments
 
+EPSILON = float(np.finfo(np.float64).eps)
 SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
 SOLVED_TOGETHER = 64  # rows of a triangle
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
@@ -61,8 +62,6 @@ class CenteredMoments:
     target_mean : float64 array [K]
     constant : bool array [m]
         Columns that do not vary, to rounding.
-    precision : float
-        As that of the moments.
     """
 
     gram: Floats
@@ -70,7 +69,6 @@ class CenteredMoments:
     mean: Floats
     target_mean: Floats
     constant: NDArray[np.bool_]
-    precision: float
 
     @staticmethod
     def of(moments: Moments, intercept: bool) -> CenteredMoments:
@@ -83,9 +81,9 @@ class CenteredMoments:
         else:
             mean, target_mean = np.zeros_like(moments.center), np.zeros_like(moments.target_center)
         about = moments.about(mean, target_mean)
-        rounding = 64 * moments.precision * (np.diag(moments.gram) + moments.weight * (mean - moments.center) ** 2)
+        rounding = 64 * EPSILON * (np.diag(moments.gram) + moments.weight * (mean - moments.center) ** 2)
         constant = np.diag(about.gram) <= rounding
-        return CenteredMoments(about.gram, about.products, mean, target_mean, constant, moments.precision)
+        return CenteredMoments(about.gram, about.products, mean, target_mean, constant)
 
     def solution(self, moments: Moments, v: Floats, alpha: float, rank: int) -> LeastSquares:
         """Return coefficients [m, K] with what belongs to them."""
@@ -102,7 +100,7 @@ class CenteredMoments:
         found = np.zeros_like(self.gram)
         if len(keep):
             scale, system = _unit_diagonal(self.gram[np.ix_(keep, keep)], alpha)
-            tolerance = _tolerance(system, self.precision)
+            tolerance = _tolerance(system)
             full = _cholesky(system, tolerance) is not None
             inverse = np.linalg.inv(system) if full else np.linalg.pinv(system, tolerance, hermitian=True)
             found[np.ix_(keep, keep)] = inverse * scale[:, None] * scale
@@ -142,7 +140,7 @@ def ridge_path(moments: Moments, alphas: Sequence[float], intercept: bool = True
     keep = ~centered.constant
     gram, products = centered.gram[np.ix_(keep, keep)], centered.products[keep]
     found = []
-    for alpha, (v, rank) in zip(alphas, _solutions(gram, products, alphas, centered.precision), strict=True):
+    for alpha, (v, rank) in zip(alphas, _solutions(gram, products, alphas), strict=True):
         full = np.zeros_like(centered.products)
         full[keep] = v
         found.append(centered.solution(moments, full, alpha, rank))
@@ -232,7 +230,7 @@ def standard_errors(moments: Moments, solution: LeastSquares) -> tuple[Floats, F
     )
 
 
-def _solutions(gram: Floats, products: Floats, alphas: Sequence[float], precision: float) -> list[tuple[Floats, int]]:
+def _solutions(gram: Floats, products: Floats, alphas: Sequence[float]) -> list[tuple[Floats, int]]:
     """Return coefficients and rank for each penalty."""
     if not len(gram):
         return [(products.copy(), 0)] * len(alphas)
@@ -240,16 +238,16 @@ def _solutions(gram: Floats, products: Floats, alphas: Sequence[float], precisio
         eigenvalues, vectors = np.linalg.eigh(gram)
         if min(alphas) > SPECTRUM_RANGE * eigenvalues[-1]:
             turned = vectors.T @ products
-            rank = int(np.count_nonzero(eigenvalues > _tolerance(gram, precision) * eigenvalues[-1]))
+            rank = int(np.count_nonzero(eigenvalues > _tolerance(gram) * eigenvalues[-1]))
             positive = np.maximum(eigenvalues, 0.0)[:, None]
             return [(vectors @ (turned / (positive + alpha)), rank) for alpha in alphas]
-    return [_solution(gram, products, alpha, precision) for alpha in alphas]
+    return [_solution(gram, products, alpha) for alpha in alphas]
 
 
-def _solution(gram: Floats, products: Floats, alpha: float, precision: float) -> tuple[Floats, int]:
+def _solution(gram: Floats, products: Floats, alpha: float) -> tuple[Floats, int]:
     """Solve for one penalty, in units in which the diagonal is 1, so that scales of columns do no harm."""
     scale, system = _unit_diagonal(gram, alpha)
-    tolerance, turned = _tolerance(gram, precision), scale[:, None] * products
+    tolerance, turned = _tolerance(gram), scale[:, None] * products
     root = _cholesky(system, tolerance)
     if root is not None:
         return scale[:, None] * _solve_by_root(root, turned), len(gram)
@@ -274,7 +272,7 @@ def _unit_diagonal(gram: Floats, alpha: float) -> tuple[Floats, Floats]:
 def _cholesky(system: Floats, tolerance: float) -> Floats | None:
     """Return the Cholesky root of a matrix with a diagonal of 1; None if a pivot can be rounding."""
     try:
-        root = np.linalg.cholesky(system)
+        root: Floats = np.asarray(np.linalg.cholesky(system), np.float64)
     except np.linalg.LinAlgError:
         return None
     return root if (np.diag(root) ** 2 > tolerance).all() else None
@@ -282,7 +280,8 @@ def _cholesky(system: Floats, tolerance: float) -> Floats | None:
 
 def _solve_by_root(root: Floats, right: Floats) -> Floats:
     """Solve ``L L' v = right`` in blocks: numpy has no solver for triangles."""
-    v, starts = right.copy(), range(0, len(root), SOLVED_TOGETHER)
+    v: Floats = right.copy()
+    starts = range(0, len(root), SOLVED_TOGETHER)
     for start in starts:
         here, rest = slice(start, start + SOLVED_TOGETHER), slice(start + SOLVED_TOGETHER, None)
         v[here] = np.linalg.solve(root[here, here], v[here])
@@ -294,6 +293,6 @@ def _solve_by_root(root: Floats, right: Floats) -> Floats:
     return v
 
 
-def _tolerance(gram: Floats, precision: float) -> float:
+def _tolerance(gram: Floats) -> float:
     """Return the share of an eigenvalue, or of a pivot, that rounding can make."""
-    return 16 * len(gram) * precision
+    return 16 * len(gram) * EPSILON

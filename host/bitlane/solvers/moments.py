@@ -22,7 +22,6 @@ from .gram import GramSum, Integers
 DIGIT_BITS = 8
 TARGET_DIGITS = 5
 LARGEST_MULTIPLICITY = 1 << 16  # of integer weights, whose sums are exact
-EXACT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +46,6 @@ class Moments:
         e.
     target_sums, target_squares : float64 arrays [K]
         Sums of w v and of w v**2.
-    precision : float
-        Relative rounding of the sums.
     """
 
     rows: int
@@ -60,7 +57,6 @@ class Moments:
     target_center: Floats
     target_sums: Floats
     target_squares: Floats
-    precision: float = EXACT
 
     def __add__(self, more: Moments) -> Moments:
         """Return the moments of both tables, whose columns and targets must be the same."""
@@ -86,7 +82,6 @@ class Moments:
             target_center,
             self.target_sums - total * e,
             self.target_squares - 2 * e * self.target_sums + total * e**2,
-            self.precision,
         )
 
     def _combined(self, more: Moments, sign: int) -> Moments:
@@ -101,7 +96,6 @@ class Moments:
             self.target_center,
             self.target_sums + sign * moved.target_sums,
             self.target_squares + sign * moved.target_squares,
-            max(self.precision, moved.precision),
         )
 
 
@@ -179,8 +173,7 @@ def float_moments(
 ) -> Moments:
     """Return the moments of a table of floats by BLAS, quicker than from codes for tables of few columns.
 
-    float64 tables have products in float64. Others have products in float32 of differences from `center`, in blocks of
-    about a million values, whose sums are float64: choose a center near the means.
+    Products are float64, of differences from `center`, in blocks of about a million values.
 
     Parameters
     ----------
@@ -198,14 +191,9 @@ def float_moments(
     for piece in dense_pieces(X):
         here = slice(first, first + len(piece))
         first += len(piece)
-        dtype = np.float64 if piece.dtype == np.float64 else np.float32
         if center is None:
             center = piece.mean(axis=0, dtype=np.float64) if len(piece) else np.zeros(piece.shape[1])
-        if dtype == np.float64 or np.abs(center).max(initial=0.0) == 0:
-            u = piece.astype(dtype, copy=False) - center.astype(dtype)
-        else:
-            u = (piece - center).astype(dtype)
-        found = _of_floats(u, y[here] - middle, w[here], center, middle)
+        found = _of_floats(piece - center, y[here] - middle, w[here], center, middle)
         total = found if total is None else total + found
     assert total is not None
     return total
@@ -326,21 +314,19 @@ def _parts(
                 yield (int(fold), bit), chosen
 
 
-def _of_floats(u: NDArray[Any], v: Floats, w: Floats, center: Floats, target_center: Floats) -> Moments:
-    """Return the moments of values less their centers: products in the type of `u`, sums of targets in float64."""
-    weighted = u if (w == 1).all() else u * w[:, None].astype(u.dtype)
-    wide = weighted.astype(np.float64, copy=False)
+def _of_floats(u: Floats, v: Floats, w: Floats, center: Floats, target_center: Floats) -> Moments:
+    """Return the moments of values less their centers."""
+    weighted = u if (w == 1).all() else u * w[:, None]
     return Moments(
         int(np.count_nonzero(w)),
         float(w.sum()),
         center,
-        (weighted.T @ u).astype(np.float64, copy=False),
-        wide.sum(axis=0),
-        wide.T @ v,
+        weighted.T @ u,
+        weighted.sum(axis=0),
+        weighted.T @ v,
         target_center,
         w @ v,
         w @ v**2,
-        float(np.finfo(u.dtype).eps),
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
+from bitlane.support.processors import processors
 
 from .by_gram import solve_by_gram
 from .centered import solve_centered
@@ -57,7 +56,7 @@ def by_passes(problem: Problem) -> Solution:
         problem.weights,
         fit_intercept=problem.fit_intercept,
     )
-    fit = solve_centered(rows.coded, models, problem.tol, problem.max_iter, os.cpu_count() or 1)
+    fit = solve_centered(rows.coded, models, problem.tol, problem.max_iter, processors())
     coef = np.zeros((len(models), table.shape[1]))
     coef[:, rows.column_codes.active] = fit.coefficients
     return Solution(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from bitlane.quantization.scaling import Matrix
+from bitlane.support.processors import processors
 
 HASHED = 1 << 20  # bytes of a piece
 DIGITS = 32  # hexadecimal digits that are stored
@@ -26,7 +26,7 @@ def fingerprint(X: Matrix, y: Matrix, threads: int | None = None) -> str:
         Threads that hash pieces; as many as the machine has by default.
     """
     total = hashlib.sha256()
-    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or processors()) as pool:
         for table in (X, y):
             total.update(f"{table.dtype.str} {table.shape} ".encode())
             step = max(1, HASHED // max(1, table[:1].nbytes))

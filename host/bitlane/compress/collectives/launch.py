@@ -23,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from bitlane.errors import BitlaneError
+from bitlane.support.processors import processors
 
 from .transport import RankFailed
 
@@ -182,7 +183,7 @@ def _rank(
             enter(rank)
         elif "lo" in [name for _, name in socket.if_nameindex()]:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // ranks))
+        torch.set_num_threads(max(1, processors() // ranks))
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks)
         result = work(lambda value: connection.send((False, value)), *arguments)
     except BaseException as error:

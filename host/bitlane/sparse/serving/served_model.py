@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from bitlane.sparse.servers.wire import ServerBusy, error_name
 from bitlane.sparse.serving.counts import RequestCounts
 from bitlane.sparse.serving.recording import Recorder
 from bitlane.sparse.serving.requests import Floats, RequestBounds, batch_of
+from bitlane.support.processors import processors
 
 
 class NotReady(BitlaneError):
@@ -152,7 +152,7 @@ class ServedModel:
     ):
         self.name, self.bounds = name, bounds or RequestBounds()
         self.limit, self.counts = RequestLimit(limit), RequestCounts()
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or processors()
         self._running = threading.BoundedSemaphore(self._threads)
         self._scorer: Scorer | None = None
         self.recorder = recorder

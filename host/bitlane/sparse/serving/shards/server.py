@@ -16,6 +16,7 @@ from bitlane.sparse.servers.partition import Partition
 from bitlane.sparse.servers.wire import RequestExpired
 from bitlane.sparse.serving.shards.messages import ANSWER, LANE, answer_batch, keys_of_request
 from bitlane.sparse.serving.shards.versions import HeldVersions
+from bitlane.support.processors import processors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +64,7 @@ class WeightService(LaneService):
         # Requests may come as soon as the base class is made.
         self._versions, self._limit = versions, RequestLimit(limit)
         self._identity = {"shard": shard, "shards": partition.servers, "virtual_shards": partition.virtual_shards}
-        self._running = threading.BoundedSemaphore(os.cpu_count() or 1)
+        self._running = threading.BoundedSemaphore(processors())
         super().__init__(host, port, (LANE,), ("hello", "status", "load"), token=token, tls=tls)
 
     # --- lanes
