@@ -230,6 +230,9 @@ static void tile(const uint32_t *row, const uint32_t *column, intptr_t depth, in
     int32_t found[ROWS * COLUMNS];
     UNROLL for (int i = 0; i < ROWS; i++)
         UNROLL for (int v = 0; v < VECTORS; v++) sums[i][v] = (vector){0};
+    for (int i = 0; i < ROWS; i++) /* what the sums are added to comes from memory meanwhile */
+        for (intptr_t j = 0; j < COLUMNS; j += 8)
+            __builtin_prefetch(gram + i * width + j, 1, 2);
     for (intptr_t k = 0; k < depth; k++) {
         vector columns[VECTORS];
         UNROLL for (int v = 0; v < VECTORS; v++) memcpy(&columns[v], column + v * LANES, sizeof(vector));

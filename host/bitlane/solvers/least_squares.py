@@ -272,7 +272,7 @@ def _unit_diagonal(gram: Floats, alpha: float) -> tuple[Floats, Floats]:
 def _cholesky(system: Floats, tolerance: float) -> Floats | None:
     """Return the Cholesky root of a matrix with a diagonal of 1; None if a pivot can be rounding."""
     try:
-        root: Floats = np.asarray(np.linalg.cholesky(system), np.float64)
+        root: Floats = np.linalg.cholesky(system).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return None
     return root if (np.diag(root) ** 2 > tolerance).all() else None
@@ -280,8 +280,7 @@ def _cholesky(system: Floats, tolerance: float) -> Floats | None:
 
 def _solve_by_root(root: Floats, right: Floats) -> Floats:
     """Solve ``L L' v = right`` in blocks: numpy has no solver for triangles."""
-    v: Floats = right.copy()
-    starts = range(0, len(root), SOLVED_TOGETHER)
+    v, starts = np.array(right), range(0, len(root), SOLVED_TOGETHER)
     for start in starts:
         here, rest = slice(start, start + SOLVED_TOGETHER), slice(start + SOLVED_TOGETHER, None)
         v[here] = np.linalg.solve(root[here, here], v[here])
