@@ -1,21 +1,33 @@
-"""Many linear models at their optimum from one table of coded rows: full gradients, Hessians of sampled rows."""
+"""Many linear models at their optimum from one table of coded rows, and from exact rows read a few times more.
+
+A pass takes exact losses and gradients of the coded rows, for all models. Newton's method needs few of them: its
+Hessians are those of a few rows, whose codes a pass copies (`sampled_newton.py`). Exact rows are reached by bit
+centering (C. De Sa et al., "High-accuracy low-precision training", arXiv:1803.03383): their scores and gradient at a
+center are read once, and the difference to their optimum is solved on the coded rows.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import CodedRows, Floats
+from bitlane.support.user_warnings import warn_user
 
-from .coded_objective import Chosen, CodedObjective
+from .certificate import duality_gaps
+from .coded_objective import CodedObjective
+from .exact_rows import exact_center
 from .linear_models import LinearModels
-from .penalty import least_model
-from .sampled_hessian import HessianSample
+from .sampled_newton import SampledNewton
 
-SHORTEST = 2.0**-12  # of a step, as a share
-NOISE = 1e-9  # of an objective: what passes round
-JITTER = 1e-9  # of the diagonal of a Hessian
+FIRST_WIDTH = 2.0  # of the smooth part of hinge
+NARROWER = 0.5, 0.125  # the next width, as a share: at most and at least
+ROUGH = 0.01  # of the width: what the next step may promise where the width still shrinks
+LEAST_PROMISE = 1e-13  # as a share of the objective
+ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,32 +40,46 @@ class CenteredFit:
         Of the values of the stored columns, in user units.
     intercepts : float64 array [models]
     objectives : float64 array [models]
-        On the coded rows.
+        On the coded rows; after a refinement on the exact rows.
+    gaps : float64 array [models]
+        Duality gaps on the coded rows: no optimum is further below its objective. Infinite for a model without a
+        penalty, and after a refinement.
     estimates : float64 array [models]
-        Of what the objective is above its optimum: what the last model of second order promised.
+        Of what the objective is above its optimum: what the next step of Newton's method would gain.
     converged : bool array [models]
-        Whether the estimate is within the tolerance.
-    iterations, passes, bytes_read : int
-        Passes count how often all rows were read, for all models together.
+        Whether the gap, or the estimate if that is infinite, is within the tolerance.
+    iterations, passes, exact_reads, bytes_read : int
+        Passes count how often all coded rows were read, for all models together, and `bytes_read` is of these.
     """
 
     coefficients: Floats
     intercepts: Floats
     objectives: Floats
+    gaps: Floats
     estimates: Floats
-    converged: np.ndarray
+    converged: NDArray[np.bool_]
     iterations: int
     passes: int
+    exact_reads: int
     bytes_read: int
 
 
 def solve_centered(
-    rows: CodedRows, models: LinearModels, tol: float = 1e-4, max_passes: int = 100, threads: int = 1
+    rows: CodedRows,
+    models: LinearModels,
+    tol: float = 1e-4,
+    max_passes: int = 100,
+    exact: Any = None,
+    refine: int = 0,
+    threads: int = 1,
 ) -> CenteredFit:
     """Minimise the objectives of many models over the same rows.
 
-    Each iteration reads the rows once, for all models that are not finished: it takes exact losses and gradients of the
-    coded rows, and the codes of a few rows for the Hessians of the next step.
+    A model is finished when its duality gap proves that its objective is within `tol` of the optimum; without a
+    penalty there is no gap, and the estimate counts. With L1 alone, rounding in passes may leave a gap of some 1e-4.
+    Hinge is smoothed, less and less, until the gap of hinge itself is within the tolerance. The same call on the same
+    machine gives the same bits, with any number of threads; between machines, results differ by rounding, as LAPACK
+    solves the systems of Newton's method.
 
     Parameters
     ----------
@@ -61,28 +87,86 @@ def solve_centered(
     models : LinearModels
         From `linear_models`.
     tol : float, default=1e-4
-        How far above its optimum an objective may end, as a share of it.
+        How far above its optimum an objective may end, as a share of it, or of a thousandth of the objective of the
+        best constant model if that is more.
     max_passes : int, default=100
+        Of the coded rows; with a refinement for each round.
+    exact : array or RowTable [rows, m], optional
+        The values of the stored columns that the codes stand for.
+    refine : int, default=0
+        How often, at most, the models are corrected by the exact rows, which are read once more than that.
     threads : int, default=1
+        Of the passes.
 
     Returns
     -------
     CenteredFit
     """
     objective = CodedObjective(rows, models, threads)
-    search = NewtonSearch(objective, _start(objective))
-    search.run(np.full(len(models), tol), max_passes)
-    coefficients, intercepts = objective.coefficients(search.points)
+    search = SampledNewton(objective, _start(objective))
+    objectives, gaps = _minimise(objective, search, tol, max_passes)
+    floors = search.floors
+    points, iterations, reads = search.points, search.iterations, 0
+    estimates = search.decrements
+    for round_ in range(refine + 1 if exact is not None and refine else 0):
+        objectives = exact_center(objective, points, exact)
+        reads += 1
+        search = SampledNewton(objective, np.zeros_like(points))
+        passes = max_passes if round_ < refine else 1
+        start = objective.passes
+        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), start + passes)
+        estimates = search.first_decrements
+        gaps = np.full(len(models), np.inf)
+        iterations += search.iterations
+        if (estimates <= tol * np.maximum(objectives, floors)).all() or round_ == refine:
+            break
+        points = points + search.points
+    _warn_of_separable(models, objectives, floors)
+    coefficients, intercepts = objective.coefficients(points)
     return CenteredFit(
         coefficients,
         intercepts,
-        search.objectives,
-        search.decrements,
-        search.decrements <= tol * np.abs(search.objectives),
-        search.iterations,
+        objectives,
+        gaps,
+        estimates,
+        np.where(np.isfinite(gaps), gaps, estimates) <= tol * np.maximum(objectives, floors),
+        iterations,
         objective.passes,
+        reads,
         objective.passes * rows.shape[0] * -(-rows.shape[1] * rows.bits // 8),
     )
+
+
+def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_passes: int) -> tuple[Floats, Floats]:
+    """Search until the duality gaps of all models are within the tolerance; return their objectives and gaps."""
+    models = objective.models
+    hinge, count = models.smooth_loss.name == "hinge", len(models)
+    objectives, gaps = np.full((2, count), np.inf)
+    width = FIRST_WIDTH
+    promised = np.full(count, max(0.5 * tol, ROUGH * width) if hinge else 0.5 * tol)
+    # The gap falls with the promise of a step, with L1 alone with its root.
+    powers = np.where(models.l1_ratio == 1, 2.0, 1.0)
+    left, anew = np.arange(count), True
+    while left.size and objective.passes < max_passes:
+        if hinge:
+            objective.smoothed(width)
+        search.run(left, promised, max_passes, anew)
+        objectives[left], gaps[left] = duality_gaps(
+            objective, search.points[left], left, search.slope_sums[left], search.slope_sizes[left]
+        )
+        wanted = tol * np.maximum(objectives, search.floors)
+        left = left[np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > LEAST_PROMISE)]
+        if not left.size:
+            break
+        smooth = search.objectives[left] - objectives[left]
+        anew = hinge and bool((smooth > 0.4 * wanted[left]).any())
+        if anew:  # the smooth part alone leaves about such a gap
+            width *= float(np.clip(np.sqrt((ROOM * wanted[left] / smooth).min()), NARROWER[1], NARROWER[0]))
+            promised[left] = np.maximum(0.5 * tol, ROUGH * width)
+        else:
+            share = (ROOM * wanted[left] / gaps[left]) ** powers[left]
+            promised[left] = np.minimum(promised[left], 0.5 * tol) * np.clip(share, 1e-4, 0.5)
+    return objectives, gaps
 
 
 def _start(objective: CodedObjective) -> Floats:
@@ -90,84 +174,15 @@ def _start(objective: CodedObjective) -> Floats:
     models = objective.models
     points = np.zeros(objective.penalty.ridge.shape)
     if models.intercept:
-        means, squares = models.label_moments()
-        totals = np.c_[objective.totals, squares * objective.totals]
-        points[:, -1], _ = models.smooth_loss.constant(totals, means)
+        points[:, -1] = models.smooth_loss.constant(models.label_means())
     return points
 
 
-class NewtonSearch:
-    """Newton's method for many models in step, with Hessians of sampled rows; a step that does not help is halved.
-
-    Attributes
-    ----------
-    points : float64 array [models, n]
-    objectives : float64 array [models]
-    gradients : float64 array [models, n]
-        Without the L1 part of the penalty.
-    decrements : float64 array [models]
-        What the last step promised.
-    iterations : int
-    """
-
-    def __init__(self, objective: CodedObjective, points: Floats):
-        count = len(points)
-        self.objective, self.points = objective, points
-        self.objectives, self.decrements = np.full(count, np.inf), np.full(count, np.inf)
-        self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
-        self._lengths, self.iterations = np.ones(count), 0
-        self.sample = HessianSample(*objective.rows.shape)
-
-    def run(self, tolerances: Floats, max_passes: int) -> None:
-        """Search until each model's next step promises no more than its tolerance, a share of the objective."""
-        active: Chosen = np.arange(len(self.points))
-        trials = self.points.copy()
-        weights = self.objective.models.row_weights
-        self.sample.draw([np.ones(self.objective.rows.shape[0], np.float32)] if weights is None else list(weights))
-        while active.size and self.objective.passes < max_passes:
-            values, gradients, codes = self.objective.evaluate(trials[active], active, self.sample.kept)
-            self.iterations += 1
-            left = []
-            for at, k in enumerate(active):
-                if values[at] <= self.objectives[k] + NOISE * abs(self.objectives[k]):
-                    self.points[k], self.objectives[k], self.gradients[k] = trials[k], values[at], gradients[at]
-                    self._lengths[k] = 1.0
-                    self._direct(int(k), codes)
-                    if self.decrements[k] <= tolerances[k] * abs(self.objectives[k]):
-                        continue
-                else:
-                    self._lengths[k] /= 4
-                    if self._lengths[k] < SHORTEST:
-                        continue
-                trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
-                left.append(k)
-            active = np.array(left, np.intp)
-            if active.size:
-                self.sample.draw([self.objective.curvatures[k] for k in active])
-
-    def _direct(self, k: int, codes: np.ndarray) -> None:
-        """Set the next step of a model, and what it promises."""
-        hessian = self._hessian(k, codes)
-        slope, lasso = self.gradients[k], self.objective.penalty.lasso[k]
-        if lasso.any():
-            point = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
-            step = least_model(hessian, slope, point, lasso)
-            change = (lasso * (np.abs(point + step) - np.abs(point))).sum()
-        else:
-            step, change = -np.linalg.solve(hessian, slope), 0.0
-        self._steps[k] = step
-        self.decrements[k] = -(slope @ step + 0.5 * step @ hessian @ step + change)
-
-    def _hessian(self, k: int, codes: np.ndarray) -> Floats:
-        objective = self.objective
-        moments = self.sample.moments(codes, objective.curvatures[k]) / objective.totals[k]
-        if objective.models.intercept:
-            hessian = moments
-        else:
-            sides = np.outer(objective.middles, moments[-1, :-1])
-            hessian = moments[:-1, :-1] + sides + sides.T
-            hessian += moments[-1, -1] * np.outer(objective.middles, objective.middles)
-        hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
-        diagonal = np.diagonal(hessian)
-        hessian[np.diag_indices_from(hessian)] += JITTER * np.maximum(diagonal, JITTER * diagonal.max() + 1e-300)
-        return np.asarray(hessian)
+def _warn_of_separable(models: LinearModels, objectives: Floats, floors: Floats) -> None:
+    """Warn of models of log loss without a penalty whose loss falls to 0: their weights grow without bound."""
+    found = np.flatnonzero((models.alpha == 0) & (objectives < floors))
+    if models.smooth_loss.name == "log_loss" and found.size:
+        warn_user(
+            f"the features separate the classes of {found.size} of {len(models)} models: without a penalty their "
+            "weights have no optimum; set alpha above 0"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,27 @@ class Center:
     point: Floats
     scores: list[Singles]
     tilts: Floats
+
+
+class Evaluation(NamedTuple):
+    """What a pass says about models.
+
+    Attributes
+    ----------
+    values : float64 array [models]
+        The objectives.
+    gradients : float64 array [models, n]
+        Without the L1 part of the penalty.
+    slope_sums, slope_sizes : float64 arrays [models]
+        Sums of the slopes of the rows, and of their absolute values.
+    codes : int8 array [kept, m]
+    """
+
+    values: Floats
+    gradients: Floats
+    slope_sums: Floats
+    slope_sizes: Floats
+    codes: Codes
 
 
 class CodedObjective:
@@ -75,7 +97,9 @@ class CodedObjective:
     smooth_loss: SmoothLoss
     center: Center | None
 
-    def evaluate(self, points: Floats, chosen: Chosen, kept: Chosen | None = None) -> tuple[Floats, Floats, Codes]:
+    def evaluate(
+        self, points: Floats, chosen: Chosen, kept: Chosen | None = None, reaches: Floats | None = None
+    ) -> Evaluation:
         """Read all rows once for some models.
 
         Parameters
@@ -85,34 +109,39 @@ class CodedObjective:
             Numbers of the models.
         kept : int array [kept], optional
             Numbers of rows, rising.
+        reaches : float64 array [chosen], optional
+            Of hinge, as of `PassModels`.
 
         Returns
         -------
-        values : float64 array [chosen]
-        gradients : float64 array [chosen, n]
-            Without the L1 part of the penalty.
-        codes : int8 array [kept, m]
+        Evaluation
         """
         kept = np.zeros(0, np.intp) if kept is None else kept
         codes = np.empty((len(kept), self.rows.shape[1]), np.int8)
         curvatures = [self.curvatures[k] for k in chosen]
-        sums = self.read(points, chosen, RowOutputs(curvatures=curvatures, kept=kept, kept_codes=codes))
+        outputs = RowOutputs(curvatures=curvatures, kept=kept, kept_codes=codes)
+        sums = self.read(points, chosen, outputs, reaches=reaches)
         penalty, whole = self.penalty.of(chosen), self.whole(points, chosen)
         values = sums.losses / self.totals[chosen] + penalty.total(whole)
         gradients = self.slopes(sums, chosen) + penalty.ridge * whole
         if self.center is not None:
             values = values + (self.center.tilts[chosen] * points).sum(axis=1)
             gradients = gradients + self.center.tilts[chosen]
-        return values, gradients, codes
+        return Evaluation(values, gradients, sums.slopes, sums.sizes, codes)
 
     def read(
-        self, points: Floats, chosen: Chosen, outputs: RowOutputs | None = None, certificate: Floats | None = None
+        self,
+        points: Floats,
+        chosen: Chosen,
+        outputs: RowOutputs | None = None,
+        certificate: Floats | None = None,
+        reaches: Floats | None = None,
     ) -> PassSums:
-        """Return the sums of a pass."""
+        """Return the sums of a pass: see `run_pass`."""
         self.passes += 1
         targets, weights = self.models.arrays(chosen)
         offsets = None if self.center is None else [self.center.scores[k] for k in chosen]
-        models = PassModels(*self.for_codes(points), targets, weights, offsets)
+        models = PassModels(*self.for_codes(points), targets, weights, offsets, reaches)
         return run_pass(self.rows, models, self.smooth_loss, outputs, certificate, threads=self.threads)
 
     def slopes(self, sums: PassSums, chosen: Chosen) -> Floats:

@@ -50,16 +50,14 @@ class LinearModels:
             return np.full(len(self), float(self.targets.shape[1]))
         return np.asarray(self.row_weights.sum(axis=1, dtype=np.float64)[self.weights_of])
 
-    def label_moments(self) -> tuple[Floats, Floats]:
-        """Return the weighted means of the labels and of their squares, float64 [models]."""
+    def label_means(self) -> Floats:
+        """Return the weighted means of the labels, float64 [models]."""
         pairs, which = np.unique(np.c_[self.target_of, self.weights_of], axis=0, return_inverse=True)
-        found = np.empty((len(pairs), 2))
+        found = np.empty(len(pairs))
         for at, (target, mask) in enumerate(pairs):
-            labels = self.targets[target].astype(np.float64)
             weights = None if self.row_weights is None else self.row_weights[mask].astype(np.float64)
-            found[at] = np.average(labels, weights=weights), np.average(labels * labels, weights=weights)
-        moments = found[which.reshape(-1)]
-        return moments[:, 0], moments[:, 1]
+            found[at] = np.average(self.targets[target].astype(np.float64), weights=weights)
+        return found[which.reshape(-1)]
 
     def arrays(self, chosen: NDArray[np.intp]) -> tuple[list[Singles], list[Singles] | None]:
         """Return targets and weights of rows of some models."""

@@ -31,21 +31,22 @@ class SmoothLoss:
         """Whether the labels are -1 and 1."""
         return self.name != "squared_error"
 
-    def constant(self, totals: Floats, means: Floats) -> tuple[Floats, Floats]:
-        """Return the best score without features and its mean loss, float64 [models].
-
-        Parameters
-        ----------
-        totals : float64 array [models, 2]
-            Sums of the weights of rows, and of the squares of their labels.
-        means : float64 array [models]
-            Of the labels.
-        """
-        if self.name == "squared_error":
-            return means, 0.5 * np.maximum(totals[:, 1] / totals[:, 0] - means**2, 0.0)
-        share = np.clip((1 + means) / 2, 1e-12, 1 - 1e-12)
+    def constant(self, means: Floats) -> Floats:
+        """Return the best score without features, float64 [models], of models whose labels have these means."""
         if self.name == "log_loss":
-            return np.log(share / (1 - share)), -share * np.log(share) - (1 - share) * np.log1p(-share)
+            return np.arctanh(np.clip(means, -1 + 1e-12, 1 - 1e-12)) * 2
+        return np.sign(means) if self.name == "hinge" else means
+
+    def exact(self, z: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Return losses and slopes of scores in float64."""
+        if self.name == "squared_error":
+            return 0.5 * (z - y) ** 2, z - y
+        margin = y * z
+        if self.name == "log_loss":
+            e = np.exp(-np.abs(margin))
+            return np.log1p(e) - np.minimum(margin, 0.0), -y * np.where(margin > 0, e, 1.0) / (1 + e)
         if self.name == "squared_hinge":
-            return means, 4 * share * (1 - share)
-        return np.sign(means), 2 * np.minimum(share, 1 - share)
+            lacking = np.maximum(1 - margin, 0.0)
+            return lacking**2, -2 * y * lacking
+        share = np.clip((1 - margin) / self.width + 0.5, 0.0, 1.0)
+        return np.where(share < 1, 0.5 * self.width * share**2, 1 - margin), -y * share

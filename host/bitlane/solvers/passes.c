@@ -36,6 +36,7 @@ struct pass {
     intptr_t rows, columns, models;
     intptr_t loss;           /* enum loss */
     float width;             /* of the smooth part of hinge */
+    const float *reaches;    /* [models]: of hinge, the width over which curvatures are taken */
     intptr_t certify;        /* whether `losses` are those of hinge without smoothing, and `conjugates` are wanted */
     const float *weights;    /* [models][padded columns], for codes as integers */
     const float *bias;       /* [models] */
@@ -111,7 +112,8 @@ INLINE vector entropy(vector x)
 }
 
 /* Slope, loss and second derivative of the loss at scores z. */
-INLINE void of_loss(const struct pass *p, vector z, vector y, vector *slope, vector *loss, vector *curvature)
+INLINE void of_loss(const struct pass *p, intptr_t k, vector z, vector y, vector *slope, vector *loss,
+                    vector *curvature)
 {
     vector zero = {0}, one = broadcast(1);
     if (p->loss == SQUARES) {
@@ -133,8 +135,9 @@ INLINE void of_loss(const struct pass *p, vector z, vector y, vector *slope, vec
         vector lacking = one - margin, inside = lacking / p->width + 0.5f;
         vector share = largest(inside, zero);
         share = choose(share > 1.0f, one, share);
-        integers within = (inside > 0) & (inside < 1.0f);
-        *slope = -y * share, *curvature = choose(within, one / p->width, zero);
+        float reach = p->reaches[k];
+        vector near = choose(lacking > 0, lacking, -lacking);
+        *slope = -y * share, *curvature = choose(near < 0.5f * reach, one / reach, zero);
         if (p->certify)
             *loss = largest(lacking, zero);
         else
@@ -302,7 +305,7 @@ static void tile_slopes(const struct pass *p, intptr_t row, intptr_t count, doub
             weight[i] = 0;
         if (p->offsets)
             z += load_rows(p->offsets[k] + row, count);
-        of_loss(p, z, y, &slope, &loss, &curvature);
+        of_loss(p, k, z, y, &slope, &loss, &curvature);
         if (p->certify) {
             const float *scaled = p->scaled + 3 * k;
             slope = slope * choose(slope > 0, broadcast(scaled[0]), broadcast(scaled[1])) + scaled[2];

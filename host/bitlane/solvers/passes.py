@@ -46,6 +46,7 @@ class PassArguments(ctypes.Structure):
         ("models", ctypes.c_ssize_t),
         ("loss", ctypes.c_ssize_t),
         ("width", ctypes.c_float),
+        ("reaches", ctypes.c_void_p),
         ("certify", ctypes.c_ssize_t),
         ("weights", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
@@ -96,6 +97,9 @@ class PassModels:
         One a model; by default all are 1.
     offsets : sequence of float32 arrays [rows], optional
         One a model, added to its scores.
+    reaches : float64 array [models], optional
+        Of hinge: the margins around 1 over which the curvature is ``1 / reach``; by default the width of the smooth
+        part.
     """
 
     weights: Floats
@@ -103,6 +107,7 @@ class PassModels:
     targets: Sequence[Singles]
     row_weights: Sequence[Singles] | None = None
     offsets: Sequence[Singles] | None = None
+    reaches: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +165,13 @@ def run_pass(
     padded = columns + -columns % LANES
     weights = np.zeros((len(models.weights), padded), np.float32)
     weights[:, :columns] = models.weights
-    scaled = np.zeros((len(weights), 3), np.float32) if certificate is None else np.asarray(certificate, np.float32)
-    numbers = _Numbers(
-        weights, np.asarray(models.bias, np.float32), np.ascontiguousarray(scaled), certificate is not None
-    )
+    scaled = np.zeros((len(weights), 3), np.float32)
+    if certificate is not None:
+        scaled[:] = certificate
+    reaches = np.full(len(weights), smooth_loss.width, np.float32)
+    if models.reaches is not None:
+        reaches[:] = models.reaches
+    numbers = _Numbers(weights, np.asarray(models.bias, np.float32), scaled, reaches, certificate is not None)
     kernels = c_passes()
     made = _NumpyPass if kernels is None else partial(_CompiledPass, kernels, threads)
     one_pass = made(smooth_loss, numbers, models, outputs)
@@ -186,6 +194,7 @@ class _Numbers(NamedTuple):
     weights: Singles
     bias: Singles
     scaled: Singles
+    reaches: Singles
     certify: bool
 
 
@@ -203,7 +212,7 @@ class _NumpyPass:
 
     def add_block(self, first: int, codes: Codes, totals: Floats) -> Floats:
         """Add the gradients of a block, and return the sums of its groups, float64 [groups, models, 3]."""
-        weights, bias, scaled, certify = self.numbers
+        weights, bias, scaled, reaches, certify = self.numbers
         models, outputs, span = self.models, self.outputs, slice(first, first + len(codes))
         found = np.empty((-(-len(codes) // GROUP), len(weights), SUMS))
         for k in range(len(weights)):
@@ -211,7 +220,7 @@ class _NumpyPass:
             of_rows = np.ones_like(z) if models.row_weights is None else models.row_weights[k][span]
             if models.offsets is not None:
                 z = z + models.offsets[k][span]
-            slope, value, curvature = of_loss(self.loss, z, y, certify)
+            slope, value, curvature = of_loss(self.loss, z, y, certify, reaches[k])
             if certify:
                 slope = slope * np.where(slope > 0, scaled[k, 0], scaled[k, 1]) + scaled[k, 2]
                 sizes = of_rows * conjugate(self.loss, slope, y)
@@ -252,6 +261,7 @@ class _CompiledPass:
             "weights": numbers.weights.ctypes.data,
             "bias": numbers.bias.ctypes.data,
             "scaled": numbers.scaled.ctypes.data,
+            "reaches": numbers.reaches.ctypes.data,
         }
         of_rows = {
             "targets": models.targets,

@@ -12,7 +12,7 @@ from bitlane.encoded.coded_rows import Codes, Floats
 from .losses import SmoothLoss
 
 LANES = TILE = 16
-GROUP = 256  # rows whose gradients are added in float32; the groups are added in float64
+GROUP = 64  # rows whose gradients are added in float32; the groups are added in float64
 SUMS = 3  # of slopes, losses, and conjugates or sizes of slopes
 Singles = NDArray[np.float32]
 
@@ -54,7 +54,7 @@ def group_sums(of_rows: Singles) -> Floats:
     return _folded(lanes)
 
 
-def of_loss(smooth_loss: SmoothLoss, z: Singles, y: Singles, certify: bool) -> tuple[Any, Any, Any]:
+def of_loss(smooth_loss: SmoothLoss, z: Singles, y: Singles, certify: bool, reach: np.float32) -> tuple[Any, Any, Any]:
     """Return slope, loss and second derivative at scores; with `certify`, the loss of hinge has no smooth part."""
     one = np.ones_like(z)
     if smooth_loss.name == "squared_error":
@@ -75,7 +75,8 @@ def of_loss(smooth_loss: SmoothLoss, z: Singles, y: Singles, certify: bool) -> t
     inside = lacking / width + _f(0.5)
     share = _largest(inside, _f(0))
     share = np.where(share > 1, _f(1), share)
-    curvature = np.where((inside > 0) & (inside < 1), one / width, _f(0))
+    near = np.where(lacking > 0, lacking, -lacking)
+    curvature = np.where(near < _f(0.5) * reach, one / reach, _f(0))
     if certify:
         return -y * share, _largest(lacking, _f(0)), curvature
     return -y * share, np.where(inside < 1, _f(0.5) * width * (share * share), lacking), curvature

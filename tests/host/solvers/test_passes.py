@@ -29,6 +29,7 @@ class Case:
             list(labels.astype(np.float32)),
             list(rng.random((count, rows), dtype=np.float32)) if rng.random() < 0.5 else None,
             list(rng.standard_normal((count, rows), dtype=np.float32)) if rng.random() < 0.5 else None,
+            rng.random(count) + 0.1,
         )
         self.certificate = np.c_[rng.random((count, 2)), np.zeros(count)]
 

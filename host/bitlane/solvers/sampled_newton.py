@@ -1,0 +1,146 @@
+"""Newton's method for many models in step, with Hessians of sampled rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bitlane.encoded.coded_rows import Codes, Floats
+
+from .coded_objective import Chosen, CodedObjective, Evaluation
+from .penalty import least_model
+from .sampled_hessian import HessianSample
+
+FLOOR = 1e-3  # of the first objective: below it, an objective is as good as 0
+SHORTER = 4  # a step that does not help is divided by this
+SHORTEST = 2.0**-20  # of a step, as a share
+NOISE = 1e-9  # of an objective: what passes round
+STALLED = 4  # a promise within rounding that falls by less is the last
+# Of a Hessian: a share of its diagonal is added, and of that of a loss with second derivative 1. Hinge has none outside
+# its smooth part.
+DAMPING, HINGE_DAMPING = 1e-9, 1e-5
+# Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
+# rows across it; less after each full step that helps.
+FIRST_REACH = 1.0
+LESS_REACH = math.sqrt(2)
+
+
+class SampledNewton:
+    """Newton's method for many models in step; a step that does not help is shortened.
+
+    Parameters
+    ----------
+    objective : CodedObjective
+    points : float64 array [models, n]
+        Where the models start. They are moved.
+
+    Attributes
+    ----------
+    points : float64 array [models, n]
+    objectives : float64 array [models]
+    gradients : float64 array [models, n]
+        Without the L1 part of the penalty.
+    decrements : float64 array [models]
+        What the next step promises.
+    first_decrements : float64 array [models]
+        What the first step promised.
+    floors : float64 array [models]
+        A small share of the objectives at the start.
+    slope_sums, slope_sizes : float64 arrays [models]
+        Sums of the slopes of the rows at the points, and of their absolute values.
+    iterations : int
+    """
+
+    def __init__(self, objective: CodedObjective, points: Floats):
+        count = len(points)
+        self.objective, self.points = objective, points
+        self.objectives, self.decrements = np.full(count, np.inf), np.full(count, np.inf)
+        self.first_decrements, self.floors = np.full(count, np.inf), np.zeros(count)
+        self.slope_sums, self.slope_sizes = np.zeros((2, count))
+        self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
+        self._lengths, self.iterations = np.ones(count), 0
+        self._reaches = np.full(count, FIRST_REACH)
+        self._sample = HessianSample(*objective.rows.shape)
+        self._sizes = np.full(objective.rows.shape[1] + 1, 2.0 ** (2 * objective.rows.bits - 4))  # squares of codes
+        self._sizes[-1] = 1.0
+        weights = objective.models.row_weights
+        self._sample.draw([np.ones(objective.rows.shape[0], np.float32)] if weights is None else list(weights))
+
+    def run(self, active: Chosen, tolerances: Floats, max_passes: int, anew: bool = True) -> None:
+        """Search until the next step of each of some models promises no more than its tolerance.
+
+        Parameters
+        ----------
+        active : int array
+            Numbers of the models.
+        tolerances : float64 array [models]
+            Shares of the objectives, or of `floors` where these are more.
+        max_passes : int
+            Of the objective in all.
+        anew : bool, default=True
+            Whether the objective has changed since the last run, or this is the first.
+        """
+        trials = self.points + self._steps
+        if anew:
+            trials, self.objectives[active] = self.points.copy(), np.inf
+        self.decrements[active], self._lengths[active] = np.inf, 1.0
+        while active.size and self.objective.passes < max_passes:
+            found = self.objective.evaluate(trials[active], active, self._sample.kept, self._reaches[active])
+            self.iterations += 1
+            left = []
+            for at, k in enumerate(active):
+                if found.values[at] <= self.objectives[k] + NOISE * abs(self.objectives[k]):
+                    last = self.decrements[k]
+                    self._accept(int(k), trials[k], at, found)
+                    size = max(self.objectives[k], self.floors[k])
+                    stalled = last / STALLED < self.decrements[k] <= NOISE * size
+                    if self.decrements[k] <= tolerances[k] * size or stalled:
+                        continue
+                else:
+                    self._lengths[k] /= SHORTER
+                    if self._lengths[k] < SHORTEST:
+                        continue
+                trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
+                left.append(k)
+            active = np.array(left, np.intp)
+            if active.size:
+                self._sample.draw([self.objective.curvatures[k] for k in active])
+
+    def _accept(self, k: int, point: Floats, at: int, found: Evaluation) -> None:
+        """Move a model to a point, and set its next step and what that promises."""
+        self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
+        self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
+        if self._lengths[k] == 1:
+            self._reaches[k] /= LESS_REACH
+        self._reaches[k] = max(self._reaches[k], self.objective.smooth_loss.width)
+        first = np.isinf(self.first_decrements[k])
+        if first:
+            self.floors[k] = FLOOR * found.values[at]
+        self._lengths[k] = 1.0
+        hessian, slope = self._hessian(k, found.codes), self.gradients[k]
+        lasso = self.objective.penalty.lasso[k]
+        if lasso.any():
+            whole = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
+            step = least_model(hessian, slope, whole, lasso)
+            change = (lasso * (np.abs(whole + step) - np.abs(whole))).sum()
+        else:
+            step, change = -np.linalg.solve(hessian, slope), 0.0
+        self._steps[k] = step
+        self.decrements[k] = -(slope @ step + 0.5 * step @ hessian @ step + change)
+        if first:
+            self.first_decrements[k] = self.decrements[k]
+
+    def _hessian(self, k: int, codes: Codes) -> Floats:
+        objective = self.objective
+        moments = self._sample.moments(codes, objective.curvatures[k]) / objective.totals[k]
+        if objective.models.intercept:
+            hessian = moments
+        else:
+            sides = np.outer(objective.middles, moments[-1, :-1])
+            hessian = moments[:-1, :-1] + sides + sides.T
+            hessian += moments[-1, -1] * np.outer(objective.middles, objective.middles)
+        hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
+        least = (HINGE_DAMPING if objective.smooth_loss.name == "hinge" else DAMPING) * self._sizes
+        hessian[np.diag_indices_from(hessian)] += DAMPING * np.diagonal(hessian) + least[: len(hessian)]
+        return np.asarray(hessian)
