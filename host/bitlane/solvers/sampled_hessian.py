@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,22 +55,23 @@ class HessianSample:
         self.kept = np.flatnonzero(self._random.random(self.rows, dtype=np.float32) < share)
         self.shares = np.minimum(share[self.kept], np.float32(1))
 
-    def moments(self, codes: Codes, curvature: Singles) -> Floats:
-        """Return the weighted products of the columns of codes and of a column of ones, float64 [m + 1, m + 1].
+    def moments(self, codes: Codes, curvatures: Sequence[Singles]) -> Iterator[Floats]:
+        """Yield the weighted products of the columns of codes and of a column of ones, float64 [m + 1, m + 1].
 
         Parameters
         ----------
         codes : int8 array [kept, m]
-        curvature : float32 array [rows]
+        curvatures : sequence of float32 arrays [rows]
+            One a model.
         """
-        weights = curvature[self.kept] / self.shares
-        total = float(weights.sum(dtype=np.float64))
-        columns = codes.shape[1]
-        found = np.zeros((columns + 1, columns + 1))
-        if total <= 0:
-            return found
-        means = (weights @ codes.astype(np.float32)).astype(np.float64) / total
-        scaled = (codes - means.astype(np.float32)) * np.sqrt(weights)[:, None]
-        found[:-1, :-1] = scaled.T @ scaled
-        ones = np.append(means, 1.0)
-        return np.asarray(found + total * np.outer(ones, ones))
+        center = codes.mean(axis=0, dtype=np.float32)
+        centered = codes - center
+        ones = np.append(center.astype(np.float64), 1.0)
+        for of_rows in curvatures:
+            weights = of_rows[self.kept] / self.shares
+            scaled = centered * np.sqrt(weights)[:, None]
+            found = np.zeros((len(ones), len(ones)))
+            found[:-1, :-1] = scaled.T @ scaled
+            sums = np.append((weights @ centered).astype(np.float64), 0.0)  # about the center
+            total = float(weights.sum(dtype=np.float64))
+            yield found + np.outer(sums, ones) + np.outer(ones, sums) + total * np.outer(ones, ones)

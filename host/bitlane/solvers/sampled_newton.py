@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bitlane.encoded.coded_rows import Codes, Floats
+from bitlane.encoded.coded_rows import Floats
 
 from .coded_objective import Chosen, CodedObjective, Evaluation
 from .penalty import least_model
@@ -19,7 +19,7 @@ NOISE = 1e-9  # of an objective: what passes round
 STALLED = 4  # a promise within rounding that falls by less is the last
 # Of a Hessian: a share of its diagonal is added, and of that of a loss with second derivative 1. Hinge has none outside
 # its smooth part.
-DAMPING, HINGE_DAMPING = 1e-9, 1e-5
+DAMPING, HINGE_DAMPING = 1e-9, 1e-7
 # Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
 # rows across it; less after each full step that helps.
 FIRST_REACH = 1.0
@@ -88,11 +88,14 @@ class SampledNewton:
         while active.size and self.objective.passes < max_passes:
             found = self.objective.evaluate(trials[active], active, self._sample.kept, self._reaches[active])
             self.iterations += 1
+            helps = found.values <= self.objectives[active] + NOISE * np.abs(found.values)
+            curvatures = [self.objective.curvatures[k] for k in active[helps]]
+            moments = self._sample.moments(found.codes, curvatures)
             left = []
             for at, k in enumerate(active):
-                if found.values[at] <= self.objectives[k] + NOISE * abs(self.objectives[k]):
+                if helps[at]:
                     last = self.decrements[k]
-                    self._accept(int(k), trials[k], at, found)
+                    self._accept(int(k), trials[k], at, found, next(moments))
                     size = max(self.objectives[k], self.floors[k])
                     stalled = last / STALLED < self.decrements[k] <= NOISE * size
                     if self.decrements[k] <= tolerances[k] * size or stalled:
@@ -107,7 +110,7 @@ class SampledNewton:
             if active.size:
                 self._sample.draw([self.objective.curvatures[k] for k in active])
 
-    def _accept(self, k: int, point: Floats, at: int, found: Evaluation) -> None:
+    def _accept(self, k: int, point: Floats, at: int, found: Evaluation, moments: Floats) -> None:
         """Move a model to a point, and set its next step and what that promises."""
         self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
         self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
@@ -118,7 +121,7 @@ class SampledNewton:
         if first:
             self.floors[k] = FLOOR * found.values[at]
         self._lengths[k] = 1.0
-        hessian, slope = self._hessian(k, found.codes), self.gradients[k]
+        hessian, slope = self._hessian(k, moments / self.objective.totals[k]), self.gradients[k]
         lasso = self.objective.penalty.lasso[k]
         if lasso.any():
             whole = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
@@ -131,9 +134,8 @@ class SampledNewton:
         if first:
             self.first_decrements[k] = self.decrements[k]
 
-    def _hessian(self, k: int, codes: Codes) -> Floats:
+    def _hessian(self, k: int, moments: Floats) -> Floats:
         objective = self.objective
-        moments = self._sample.moments(codes, objective.curvatures[k]) / objective.totals[k]
         if objective.models.intercept:
             hessian = moments
         else:
