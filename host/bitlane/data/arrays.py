@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
 from bitlane.quantization.row_table import PIECE, RowTable
 from bitlane.quantization.scaling import Floats, Matrix
@@ -31,7 +32,8 @@ def as_table(X: Any, least: int = 0) -> Matrix:
 
     Parameters
     ----------
-    X : array-like, sparse matrix or array of scipy, or table or record batch of pyarrow
+    X : array-like, sparse matrix or array of scipy, table or record batch of pyarrow, or EncodedTable
+        An encoded table is returned as it is.
     least : int, default=0
         Least number of rows; 2 for a fit.
 
@@ -40,6 +42,9 @@ def as_table(X: Any, least: int = 0) -> Matrix:
     DataError
         X is not two-dimensional, too small, not numeric, or not finite, or an Arrow column has nulls.
     """
+    if isinstance(X, EncodedTable):
+        _check_shape(X.shape, least)
+        return cast(Matrix, X)
     sparse, arrow = hasattr(X, "tocsr"), _is_arrow(X)
     if not (sparse or arrow or isinstance(X, np.memmap)):
         return as_matrix(X, least)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from bitlane.contract.layout import CHUNK, DIGIT_BITS
 from bitlane.contract.precision import Precision
 from bitlane.errors import DataError
-from bitlane.quantization.columns import suited_columns
+from bitlane.quantization.columns import ColumnUnits, suited_columns
 from bitlane.quantization.positions import PositionMap, position_map
 from bitlane.quantization.ranges import Ranges, TableRanges
 from bitlane.quantization.scaling import Floats, Scaling, scaling_from
 
 MOST_BITS = 16
+FEW_BITS = 4  # at which the most frequent value of a column is nearly exact; at the bits of the table it is exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,10 @@ class ColumnCodes:
         """
         check_code_bits(bits)
         none = np.empty((1, 0))
-        units = suited_columns(ranges, Precision(int(bits), "nearest"), centered, clip=clip, on_levels=True)
+        few = Precision(min(int(bits), FEW_BITS), "nearest")
+        units = suited_columns(ranges, few, centered, clip=clip, on_levels=True)
+        if centered and len(ranges.sample):
+            units = _exact_at(units, ranges, few.bits, int(bits))
         labels = Ranges(none[0], none[0], none[0], ranges.rows, none, np.empty(0, np.int64))
         scale = scaling_from(TableRanges(ranges, labels), centered, units=units).scale
         if not scale.any():
@@ -120,3 +124,26 @@ def check_code_bits(bits: int) -> None:
     """Raise DataError unless codes of so many bits can be stored."""
     if bits not in range(DIGIT_BITS, MOST_BITS + 1, DIGIT_BITS):
         raise DataError(f"bits={bits!r}: choose an even number from {DIGIT_BITS} to {MOST_BITS}")
+
+
+def _exact_at(units: ColumnUnits, ranges: Ranges, few: int, bits: int) -> ColumnUnits:
+    """Return units with the most frequent values, which lie on middles of intervals of few bits, on those of more bits.
+
+    The middle of an interval of few bits is an end of one of more bits. So the value moves by half an interval.
+    """
+    if few == bits:
+        return units
+    ordered = np.sort(ranges.sample.astype(np.float64), axis=0)
+    frequent = ordered[(len(ordered) - 1) // 2]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        place = (frequent - units.center) / units.reach
+        level = (np.floor(place * 2.0 ** (few - 1)) + 0.5) * 2.0 ** (1 - few)
+        moved = (2 * (ordered == frequent).sum(axis=0) >= len(ordered)) & (np.abs(place - level) < 1e-9)
+        level = level - np.copysign(2.0**-bits, level)  # towards the middle of the range
+        low = np.maximum(ranges.low, units.center - units.reach)
+        high = np.minimum(ranges.high, units.center + units.reach)
+        reach = np.maximum((high - frequent) / (1 - level), (frequent - low) / (1 + level))
+    moved &= np.isfinite(reach) & (reach > 0)
+    return ColumnUnits(
+        np.where(moved, frequent - level * reach, units.center), np.where(moved, reach, units.reach), units.on_means
+    )

@@ -1,4 +1,4 @@
-"""The bytes of a file with an encoded table; `docs/guides/encoded-tables.md` describes them. Numbers are little-endian.
+"""The bytes of a file with an encoded table, as `docs/guides/encoded-tables.md` describes them: little-endian.
 
 A file is a root of 64 bytes, a description, blocks of rows, and an index, which the root points to. Whoever appends
 writes behind the index, and the root last.

@@ -98,9 +98,14 @@ class TableCodes:
         """Return the same codes with other names of the columns."""
         return TableCodes(column_codes, self.planes, self._rows, self._stored)
 
-    def plane_rows(self, digits: int) -> PlaneRows | None:
-        """Return where the first planes of the rows are; None if columns were chosen, whose words are not stored."""
-        return self.planes.located(self._rows, digits) if self._stored is None else None
+    @property
+    def all_columns(self) -> bool:
+        """Whether no columns were chosen: words of some columns are not stored."""
+        return self._stored is None
+
+    def plane_rows(self, digits: int) -> PlaneRows:
+        """Return where the first planes of the rows are, with all columns that are stored."""
+        return self.planes.located(self._rows, digits)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -30,7 +30,7 @@ from bitlane.training.options import AUTO, TrainingOptions
 from bitlane.training.result import OnEpoch, TrainingResult
 from bitlane.training.several import train_on_several
 from bitlane.training.stopping import PlateauEnding
-from bitlane.training.table_scaling import scaling_of
+from bitlane.training.table_scaling import scaling_of, table_ranges
 from bitlane.training.train import FEW_ROWS, InitialModel, train
 
 from .device_build import device_build
@@ -211,7 +211,7 @@ class LinearSGD(LinearModel):
         fraction = self.validation_fraction if as_boolean("early_stopping", self.early_stopping) else None
         weights = row_weights(sample_weight, len(table))
         rows = FitRows.of(table, targets, weights, fraction, self._classes, seed)
-        ranges = TableRanges.of(rows.table, rows.targets)
+        ranges = table_ranges(rows.table, rows.targets)
         if isinstance(start, InitialModel):
             start = replace(start, ranges=ranges)
         batch_size = clipped_batch(self.batch_size, len(rows.table))
@@ -257,13 +257,6 @@ class LinearSGD(LinearModel):
         self._ranges, self._calls = ranges, calls
         if calls == 1:
             self._remember_columns(X, len(ranges.features.low))
-
-    def _check_one_pass(self) -> None:
-        """Raise DataError for parameters that partial_fit cannot follow."""
-        if policy_of(self.bits) is not None:
-            raise DataError(f"bits={self.bits!r}: partial_fit needs a number of bits, not a policy")
-        if as_boolean("early_stopping", self.early_stopping):
-            raise DataError("early_stopping should be False with partial_fit, which is one pass over its rows")
 
     def _partial_fit(
         self,

@@ -21,7 +21,7 @@ from bitlane.training.result import OnEpoch
 from .base import LinearSGD
 from .parameters import documented
 from .predictions import ClassAnswers, RegressionAnswers, positive_classes
-from .validation import class_weights, known_classes
+from .validation import check_one_pass, class_weights, known_classes
 
 Regressor = TypeVar("Regressor", bound="SGDRegressor")
 Classifier = TypeVar("Classifier", bound="SGDClassifier")
@@ -87,8 +87,9 @@ class SGDRegressor(RegressorMixin, RegressionAnswers, LinearSGD):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or array, or Arrow table, of shape (rows, n)
-            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
+        X : array-like, sparse matrix or array, Arrow table, or EncodedTable, of shape (rows, n)
+            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows, and an encoded
+            table is not decoded.
         y : array-like of shape (rows,) or (rows, targets)
         sample_weight : array-like of shape (rows,), optional
             How much each row counts, relative to the others: the loss is a weighted mean. A training reads copies of
@@ -153,7 +154,7 @@ class SGDRegressor(RegressorMixin, RegressionAnswers, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
-        self._check_one_pass()
+        check_one_pass(X, self.bits, self.early_stopping)
         table = as_table(X, least=1)
         columns = as_targets(y, len(table)).reshape(len(table), -1)
         coef, self.intercept_ = self._partial_fit(X, table, columns, [EQUAL_WEIGHTS], sample_weight)
@@ -226,8 +227,9 @@ class SGDClassifier(ClassifierMixin, ClassAnswers, LinearSGD):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or array, or Arrow table, of shape (rows, n)
-            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows.
+        X : array-like, sparse matrix or array, Arrow table, or EncodedTable, of shape (rows, n)
+            Integers or floats, finite. Sparse and memory-mapped tables become arrays in pieces of rows, and an encoded
+            table is not decoded.
         y : array-like of shape (rows,)
             Labels of any type that sorts.
         sample_weight, coef_init, intercept_init, resume, on_epoch, snapshots
@@ -289,7 +291,7 @@ class SGDClassifier(ClassifierMixin, ClassAnswers, LinearSGD):
         DeviceError
             The device is missing, or failed.
         """
-        self._check_one_pass()
+        check_one_pass(X, self.bits, self.early_stopping)
         known = known_classes(classes, getattr(self, "classes_", None))
         table = as_table(X, least=1)
         labels = as_labels(y, len(table))

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.data.arrays import finite, numbers
+from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
+from bitlane.policies.protocol import BitPolicy
 from bitlane.quantization.scaling import Floats
 from bitlane.support.labels import present_labels, sorted_classes
 from bitlane.support.rng import generator
-from bitlane.support.scalars import as_number, is_integer
+from bitlane.support.scalars import as_boolean, as_number, is_integer
 from bitlane.support.user_warnings import warn_user
+from bitlane.training.by_policy import policy_of
 from bitlane.training.objective import ClassWeights
 from bitlane.training.result import TrainingResult
 
@@ -149,3 +152,13 @@ def clipped_batch(batch_size: int, rows: int) -> int:
 def seed_of_call(seed: int, call: int) -> int:
     """Return the seed of a call of partial_fit: that of the estimator for call 0, another one for each later call."""
     return int(generator(seed, CALLS + call).integers(1 << 63)) if call else seed
+
+
+def check_one_pass(X: Any, bits: int | str | BitPolicy, early_stopping: bool) -> None:
+    """Raise DataError for a table and parameters that partial_fit cannot follow."""
+    if isinstance(X, EncodedTable):
+        raise DataError("an encoded table has fixed scales: use fit with warm_start=True instead of partial_fit")
+    if policy_of(bits) is not None:
+        raise DataError(f"bits={bits!r}: partial_fit needs a number of bits, not a policy")
+    if as_boolean("early_stopping", early_stopping):
+        raise DataError("early_stopping should be False with partial_fit, which is one pass over its rows")

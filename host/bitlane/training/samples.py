@@ -26,6 +26,8 @@ from bitlane.quantization.scaling import Matrix, Scaling
 from bitlane.quantization.source import VALUE_TYPES, holds_scales, pack_source
 from bitlane.support.rng import seed_word
 
+from .plane_samples import PlaneSamples
+
 ENCODE_VALUES = 1 << 15  # values that numpy encodes at a time: what a cache holds
 SMALL = 1 << 18  # values of a table that numpy encodes, so that nothing is built
 
@@ -33,14 +35,14 @@ SMALL = 1 << 18  # values of a table that numpy encodes, so that nothing is buil
 class SampleEncoder:
     """Encodes rows of a data set as words: large tables in C, small ones, and all without a compiler, in numpy.
 
-    Both give the same bits.
+    Both give the same bits. Words of an encoded table are moved and drawn from its planes.
 
     The draws of a row depend on the seed, the set and the number of the row. So they do not depend on the launches and
     the order in which rows are encoded.
 
     Parameters
     ----------
-    X : array, shape (rows, n)
+    X : array, RowTable or EncodedTable, shape (rows, n)
         Features, in user units.
     y : array, shape (rows, outputs)
         Targets, in user units.
@@ -87,6 +89,8 @@ class SampleEncoder:
         self._first_row = first_row
         self._mapped = position_map(scaling, precision)
         self.kernels = c_kernels() if levels is None and X.size >= SMALL else None
+        suits = levels is None and PlaneSamples.suit(X, scaling, precision)
+        self._planes = PlaneSamples(X, scaling, precision, threads) if suits else None  # type: ignore[arg-type]
 
     def base(self, geometry: Geometry, first: int, number: int = 0) -> Words:
         """Return the base region of this geometry, with the rows from `first` on, of draw set `number`.
@@ -95,6 +99,8 @@ class SampleEncoder:
         """
         rows = slice(first, first + geometry.rows)
         random = self._random(number, rows) if self._precision.sampling == "naive" else None
+        if self._planes is not None:
+            return self._planes.base(self._scaling.labels(self._y[rows]), geometry, rows)
         if self.kernels is None:
             return self._numpy_base(geometry, rows, random)
         words = pack_labels(self._scaling.labels(self._y[rows]), geometry)
@@ -110,6 +116,9 @@ class SampleEncoder:
         for group, sets in groupby(numbers, lambda number: number // GROUP_SETS):
             masks = np.array([self._draw_set(number).mask for number in sets])
             random = self._random(group, rows)
+            if self._planes is not None:
+                regions += self._planes.draws(geometry, rows, random, masks)
+                continue
             if self.kernels is None:
                 regions += self._numpy_draws(geometry, rows, random, masks)
                 continue

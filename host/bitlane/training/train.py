@@ -18,6 +18,7 @@ from bitlane.contract.settings import Settings
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
 from bitlane.driver.fit import check_fit, check_objective
+from bitlane.encoded.column_codes import ColumnCodes
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import fit_codebook
 from bitlane.quantization.ranges import TableRanges
@@ -40,7 +41,7 @@ from .passes import TrainingRows, passes, start_of_pass
 from .plan import ExecutionPlan
 from .result import OnEpoch, TrainingResult
 from .ridge import class_balances, draw_ridges, ridge_that_fits, warn_without_ridge
-from .table_scaling import scaling_of, warn_of_clipped, warn_of_far_labels
+from .table_scaling import scaling_of, stored_codes, table_ranges, warn_of_far_labels, with_clipped
 from .weight_range import LARGEST_WEIGHT, with_weight_range
 
 _logger = logging.getLogger(__name__)
@@ -62,11 +63,14 @@ class InitialModel:
         Not used without a stored intercept: it then follows from the means of the columns.
     ranges : TableRanges, optional
         What the scaling is made from: the ranges of the data, or of more rows, with those of the data among them.
+    column_codes : ColumnCodes, optional
+        Scales of the columns, instead of those that suit the ranges; an encoded table has its own.
     """
 
     coef: Floats | None = None
     intercept: Floats | None = None
     ranges: TableRanges | None = None
+    column_codes: ColumnCodes | None = None
 
     def rescaled(self, old_scaling: Scaling, scaling: Scaling) -> InitialModel:
         """Return the model with the same scaled weights in the columns whose scales have grown.
@@ -265,15 +269,14 @@ def _first_state(
 
 def _fresh_state(X: Matrix, targets: Matrix, options: TrainingOptions, initial: InitialModel) -> Checkpoint:
     """The state before the first epoch of a training that begins with an initial model."""
-    ranges = initial.ranges or TableRanges.of(X, targets)
-    scaling = scaling_of(ranges, options)
+    ranges = initial.ranges or table_ranges(X, targets)
+    scaling = scaling_of(ranges, options, initial.column_codes or stored_codes(X, options))
     features = len(scaling.active)
     if not features:
         raise DataError("every column of X is constant: at least one must vary")
     if features < X.shape[1]:
         warn_user(f"{X.shape[1] - features} column(s) of X are constant: their weights are 0")
-    scaling = replace(scaling, clipped=scaling.clipped_shares(X, ranges.features, options.precision.limit))
-    warn_of_clipped(scaling)
+    scaling = with_clipped(scaling, X, ranges.features, options)
     if options.objective.loss in SQUARE_LOSSES:
         warn_of_far_labels(targets, ranges.labels)
     automatic = options.learning_rate == AUTO

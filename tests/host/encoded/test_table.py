@@ -48,6 +48,24 @@ def test_values_are_stored_within_half_an_interval(seed: int) -> None:
         np.testing.assert_allclose(table.clipped, outside.mean(axis=0), atol=1e-12)
 
 
+def test_most_frequent_values_are_exact_and_nearly_so_with_four_bits(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, n = 500, 20
+    X = random.integers(1, 200, (rows, n)).astype(np.float64)
+    frequent = random.integers(0, 201, n)
+    X[:, random.random(n) < 0.3] = 150.0  # columns of two values
+    X = np.where(random.random((rows, n)) < 0.7, frequent, X)
+    bits = 2 * int(random.integers(3, 9))
+    table = EncodedTable.of(X, column_codes=ColumnCodes.of(feature_ranges(X), bits, clip=False))
+    unit = table.column_codes.scale * 2.0 ** (1 - bits)
+    exact = np.abs(np.asarray(table) - X) <= table.column_codes.scale * 2.0**-23
+    assert (exact | (frequent != X)).all()
+    four = table.coded.scale.at(table.coded.bits, 4)
+    codes = np.concatenate([block.codes.copy() for block in table.coded.blocks(4)])
+    error = np.abs(four.values(codes) - X[:, table.column_codes.active])
+    assert (error <= unit[table.column_codes.active] * 0.51)[(frequent == X)[:, table.column_codes.active]].all()
+
+
 def test_codes_of_fewer_bits_are_those_of_a_table_of_fewer_bits(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(10):
