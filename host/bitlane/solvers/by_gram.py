@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.encoded.table import EncodedTable
 
+from .coded_tables import StoredColumns, encoded, stored_bytes
 from .costs import codes_are_quicker
 from .least_squares import LeastSquares, ridge
 from .moments import coded_moments, float_moments
@@ -28,33 +26,24 @@ def solve_by_gram(problem: Problem) -> Solution:
     the tolerance, or values were clipped, the solution moves on to the optimum of the exact rows.
     """
     table, count = problem.table, problem.targets.shape[1]
-    rows = _rows_of(table, problem.bits)
+    rows = encoded(problem) if isinstance(table, EncodedTable) or codes_are_quicker(*table.shape) else table
     coef, intercept, objective, excess = np.zeros((count, table.shape[1])), *np.zeros((3, count))
-    reads, bytes_read = 0, 0 if rows is table else _bytes(table)
+    reads, bytes_read = 0, 0 if rows is table else stored_bytes(table)
     for models, weights in problem.by_weights():
         if isinstance(rows, EncodedTable):
             found, over, more = _from_codes(problem, rows, models, weights)
-            columns, bytes_read = rows.column_codes.active, bytes_read + rows.stored_bytes + more * _bytes(table)
+            columns, bytes_read = rows.column_codes.active, bytes_read + rows.stored_bytes + more * stored_bytes(table)
         else:
             moments = float_moments(table, problem.targets[:, models], weights)
             found = ridge(moments, problem.alpha * moments.weight, problem.fit_intercept)
             over, more, columns = np.zeros(len(models)), 0, np.arange(table.shape[1])
-            bytes_read += _bytes(table)
+            bytes_read += stored_bytes(table)
         coef[np.ix_(models, columns)], intercept[models] = found.coefficients.T, found.intercepts
         objective[models] = found.squared_errors / 2 + problem.alpha / 2 * (found.coefficients**2).sum(axis=0)
         excess[models] = over * objective[models]
         reads += 1 + more
     done = excess <= problem.tol * objective
     return Solution("gram", coef, intercept, objective, excess, done, reads, reads, bytes_read)
-
-
-def _rows_of(table: Any, bits: int) -> Any:
-    """Return the table, or its codes if these are quicker."""
-    if isinstance(table, EncodedTable) or not codes_are_quicker(*table.shape):
-        return table
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of clipped columns: exact rows are read then
-        return EncodedTable.of(table, bits=bits)
 
 
 def _from_codes(
@@ -69,26 +58,6 @@ def _from_codes(
     over = rounding_excess(moments, found, rows.coded.scale.unit)
     if not rows.clipped.any() and (over <= problem.tol).all():
         return found, over, 0
-    exact = _Columns(problem.table, rows.column_codes.active)
+    exact = StoredColumns(problem.table, rows.column_codes.active)
     refined = refine(found, moments, exact, targets, weights, STEPS, problem.tol / 10, intercept)
     return refined.solution, refined.excess, refined.reads
-
-
-class _Columns:
-    """Some columns of a table, as far as `dense_pieces` reads them."""
-
-    def __init__(self, table: Any, columns: NDArray[np.intp]):
-        self._table, self._columns = table, columns
-        self.shape = (len(table), len(columns))
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        some = np.asarray(self._table[rows])
-        return some if some.shape[1] == self.shape[1] else some[:, self._columns]
-
-
-def _bytes(table: Any) -> int:
-    """Return the bytes of a read of all rows."""
-    return int(table.stored_bytes if isinstance(table, EncodedTable) else table.size * table.dtype.itemsize)

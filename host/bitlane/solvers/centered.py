@@ -27,6 +27,7 @@ from .certificate import duality_gaps
 from .coded_objective import CodedObjective
 from .exact_rows import exact_center
 from .linear_models import LinearModels
+from .rounding import rounding_bound
 from .sampled_newton import SampledNewton
 
 FIRST_WIDTH = 2.0  # of the smooth part of hinge
@@ -77,6 +78,7 @@ def solve_centered(
     max_passes: int = 100,
     exact: Any = None,
     refine: int = 0,
+    clipped: bool = True,
     threads: int = 1,
 ) -> CenteredFit:
     """Minimise the objectives of many models over the same rows.
@@ -101,6 +103,8 @@ def solve_centered(
         The values of the stored columns that the codes stand for.
     refine : int, default=0
         How often, at most, the models are corrected by the exact rows, which are read once more than that.
+    clipped : bool, default=True
+        Whether values may be clipped. If not, exact rows are read only where `rounding_bound` is above the tolerance.
     threads : int, default=1
         Of the passes.
 
@@ -114,6 +118,9 @@ def solve_centered(
     floors = search.floors
     points, iterations, reads = search.points, search.iterations, 0
     estimates = search.decrements
+    if exact is not None and not clipped:
+        over = rounding_bound(objective, points, objectives)
+        exact = exact if (over > tol * np.maximum(objectives, floors)).any() else None
     for round_ in range(refine + 1 if exact is not None and refine else 0):
         objectives = exact_center(objective, points, exact)
         reads += 1

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
 from bitlane.support.processors import processors
 
 from .by_gram import solve_by_gram
 from .centered import solve_centered
+from .coded_tables import StoredColumns, encoded, stored_bytes
 from .linear_models import linear_models
 from .problem import Problem
 from .solution import Floats, Solution
 
+ROUNDS = 8  # of a refinement, at most
 GRAM_COLUMNS = 6_000  # up to which "auto" takes a Gram matrix: its solution takes the cube of them
 SOLVERS = ("auto", "gram", "centered")
 
@@ -36,18 +37,16 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
     if solver == "auto":
         solver = "gram" if problem.has_gram and problem.table.shape[1] <= GRAM_COLUMNS else "centered"
     if solver == "centered":
-        return by_passes(problem)
+        return solve_by_passes(problem)
     if not problem.has_gram:
         what = f"loss={problem.loss!r}" if problem.loss != "squared_error" else "an L1 penalty"
         raise DataError(f"solver='gram' is for squared errors with an L2 penalty or none, not for {what}: use 'auto'")
     return solve_by_gram(problem)
 
 
-def by_passes(problem: Problem) -> Solution:
-    """Solve by passes over rows of few bits."""
-    table = problem.table
-    rows = table if isinstance(table, EncodedTable) else EncodedTable.of(table, bits=problem.bits)
-    shift = _shift(problem)
+def solve_by_passes(problem: Problem) -> Solution:
+    """Solve by passes over rows of few bits, and over exact rows where rounding may cost more than the tolerance."""
+    table, rows, shift = problem.table, encoded(problem), _shift(problem)
     models = linear_models(
         problem.targets - shift,
         problem.loss,
@@ -56,19 +55,24 @@ def by_passes(problem: Problem) -> Solution:
         problem.weights,
         fit_intercept=problem.fit_intercept,
     )
-    fit = solve_centered(rows.coded, models, problem.tol, problem.max_iter, processors())
+    columns, is_encoded = rows.column_codes.active, rows is table
+    exact = None if is_encoded else StoredColumns(table, columns)
+    clipped = bool(rows.clipped.any())
+    fit = solve_centered(
+        rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
+    )
     coef = np.zeros((len(models), table.shape[1]))
-    coef[:, rows.column_codes.active] = fit.coefficients
+    coef[:, columns] = fit.coefficients
     return Solution(
         "centered",
         coef,
         fit.intercepts + shift,
         fit.objectives,
-        fit.estimates,
+        np.where(np.isfinite(fit.gaps), fit.gaps, fit.estimates),
         fit.converged,
         fit.iterations,
-        fit.passes,
-        fit.bytes_read,
+        fit.passes + fit.exact_reads,
+        fit.bytes_read + (0 if is_encoded else (1 + fit.exact_reads) * stored_bytes(table)),
     )
 
 
