@@ -164,10 +164,11 @@ def _in_threads(work: Callable[[int], None], numbers: Iterable[int], threads: in
         for number in numbers:
             work(number)
         return
-    for _ in _pool(threads).map(work, numbers):
+    for _ in _pool(threads, os.getpid()).map(work, numbers):
         pass
 
 
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process: a fork has none of its parent's."""
     return ThreadPoolExecutor(threads, "bitlane-gram")

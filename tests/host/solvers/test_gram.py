@@ -1,5 +1,9 @@
 """Gram matrices against int64 numpy, with the vector instructions that this machine has."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -73,6 +77,25 @@ def test_extreme_codes_do_not_overflow(extreme: int) -> None:
 def test_a_slice_stays_below_the_bounds_of_32_bits_and_of_float32() -> None:
     assert SLICE * 255 * 128 < 2**31
     assert FLOAT32_ROWS * 128 * 128 <= 2**24
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    codes = np.ones((2 * SLICE, 60), np.int8)
+    total = GramSum(60, threads=2)
+    total.add(codes)
+    child = os.fork()
+    if not child:
+        total.add(codes)
+        os._exit(0 if (total.matrix() == 4 * SLICE).all() else 1)
+    deadline = time.monotonic() + 30
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
 
 
 def test_without_a_compiler_numpy_takes_over(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
