@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> None:
     check_companions(arguments, given, COMPANIONS)
     check_run_folder(arguments)
     table, task = load_source(arguments)
+    table = replace(table, X=np.asarray(table.X))  # an encoded table is decoded, for the baseline in float64
     title, y, held_out = _labels(arguments, table, task)
     arguments.epochs = derive_epochs(arguments, table.rows)
     schedule = _schedule(arguments, table, precisions)

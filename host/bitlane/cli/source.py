@@ -18,7 +18,7 @@ from .output import byte_progress
 from .reading import READING, add_reading_arguments
 
 FEW_CLASSES = 20  # at most this many different integers are taken for classes
-SOURCE_HELP = "csv, tsv, jsonl, parquet, libsvm, npz or npy file, or a data set's name"
+SOURCE_HELP = "csv, tsv, jsonl, parquet, libsvm, npz, npy or bits file, or a data set's name"
 SOURCE_DEFAULTS: dict[str, Any] = {"target": None, "impute": False, **READING}
 
 

@@ -12,6 +12,7 @@ from bitlane.contract.precision import FULL_BITS, SAMPLINGS, Precision
 from bitlane.data.splits import hold_out
 from bitlane.data.tables import Dataset
 from bitlane.devices import DeviceSpec, opened_devices
+from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
 from bitlane.estimators import SGDClassifier, SGDRegressor
 from bitlane.estimators.saved import read_model
@@ -187,7 +188,8 @@ def _run(arguments: argparse.Namespace) -> None:
         device: DeviceSpec = [*devices] if len(devices) > 1 else devices[0]
         model = model_type(device=device, on_device_failure=arguments.on_device_failure, **parameters)
         with progress("training", epochs * _passes(table, task, arguments)) as advance:
-            model.fit(table.X, table.y, resume=checkpoint, on_epoch=advance, snapshots=True)
+            weights = table.X.weights if isinstance(table.X, EncodedTable) else None
+            model.fit(table.X, table.y, weights, resume=checkpoint, on_epoch=advance, snapshots=True)
     source = {**{name: getattr(arguments, name) for name in SOURCE}, "path": source_path(arguments.source)}
     record = run_record(model, table, task, source_name(arguments.source), earlier, **source)
 

@@ -20,6 +20,7 @@ from .dataset import Dataset as Dataset
 from .dataset import Floats
 from .dataset import ModelColumns as ModelColumns
 from .dataset import TableOptions as TableOptions
+from .encoded_files import SUFFIX, read_encoded
 from .frames import OnBytes
 
 _READERS: dict[str, Callable[[Path, TableOptions, OnBytes | None], Dataset]] = {
@@ -46,7 +47,7 @@ def read_dataset(path: str | Path, target: str | None = None, *, impute: bool = 
     ----------
     path : str or Path
         A file .csv, .tsv, .jsonl, .ndjson, .parquet, .libsvm, .svm, .svmlight, .npz or .npy; csv, tsv, JSON lines and
-        libsvm also with .gz or .bz2.
+        libsvm also with .gz or .bz2; or .bits, an encoded table, which becomes an `EncodedTable` as X.
     target : str, optional
         Name of the label column of a csv, JSON lines or parquet file; in an npy matrix its number, 0 for the first and
         -1 for the last. In the other formats it is fixed: npz the array y or y_train, libsvm the first field of a line.
@@ -92,6 +93,8 @@ def read_table(path: str | Path, options: TableOptions, on_bytes: OnBytes | None
         raise DataError(f"no file {path}{near_names(path.name, names_beside(path))}")
     if path.is_dir():
         raise DataError(f"{path} is a folder, not a file")
+    if path.suffix == SUFFIX:
+        return read_encoded(path, options)
     suffix = _suffix(path)
     if suffix not in TEXT and (options.separator is not None or not options.header):
         what = "separator" if options.separator is not None else "header line"

@@ -76,10 +76,17 @@ class TableCodes:
         first, below = 0, max(0, self.column_codes.bits - CODE_BITS)
         scale, active, room = self._scale, self.column_codes.active, self._room()
         for planes in self._pieces(self.column_codes.digits):
-            codes = self._codes_of(planes[:CODE_DIGITS], room).astype(np.int32) << below
+            codes: NDArray[np.integer] = self._codes_of(planes[:CODE_DIGITS], room)
             if below:
+                codes = codes.astype(np.int32) << below
                 codes += self._codes_of(planes[CODE_DIGITS:], room).astype(np.int32) + (1 << below - 1)
-            values[first : first + len(codes), active] = scale.values(codes)
+            some = values[first : first + len(codes)]
+            if len(active) == values.shape[1]:  # several times as fast, with the same operations
+                np.add(codes, 0.5, out=some)
+                some *= scale.unit
+                some += scale.center
+            else:
+                some[:, active] = scale.values(codes)
             first += len(codes)
 
     def take_rows(self, rows: slice | NDArray[np.integer]) -> TableCodes:

@@ -36,6 +36,34 @@ def test_a_csv_file_becomes_a_table(table: Path, capsys: pytest.CaptureFixture[s
     assert found["bytes"] == Path("t.bits").stat().st_size
 
 
+def test_commands_take_an_encoded_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(300, 3))
+    rows = np.column_stack([rows, rows.sum(axis=1), rows[:, 0] - rows[:, 1], rng.integers(0, 3, 300)])
+    np.savetxt("u.csv", rows, delimiter=",", header="a,b,c,y,z,w", comments="")
+    assert main(["encode", "u.csv", "--target", "y,z", "--weight", "w", "--out", "u.bits"]) == 0
+    of_encoded = ["--device", "emulator", "--bits", "8", "--epochs", "10"]
+    assert main(["train", "u.bits", "--target", "y", "--test-fraction", "0.2", *of_encoded, "--out", "run"]) == 0
+    capsys.readouterr()
+    for data in ("u.bits", "u.csv"):
+        assert main(["evaluate", "run", data]) == 0
+        assert float(capsys.readouterr().out.split("R squared")[1].split()[0]) > 0.99
+    assert main(["predict", "run", "u.bits", "--out", "p.npz"]) == 0
+    assert np.abs(np.load("p.npz")["prediction"] - rows[:, 3]).max() < 0.5
+    assert main(["train", "u.bits", "--target", "z", "--ignore", "c", *of_encoded]) == 0
+    assert main(["compare", "u.bits", "--target", "z", "--bits", "4", "--epochs", "2", "--device", "emulator"]) == 0
+    assert main(["plan", "u.bits", "--target", "z"]) == 0
+    capsys.readouterr()
+    for arguments, message in (
+        ("train u.bits", "u.bits has 2 targets: name one with --target"),
+        ("train u.bits --target a", "column 'a' is encoded, not a label"),
+        ("train u.bits --target y --impute", "omit --impute"),
+        ("train u.bits --target y --bits 10", "--bits 10: the table stores 8 bits a value"),
+    ):
+        assert main(arguments.split()) == 2
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
