@@ -65,7 +65,7 @@ def _c_bounds() -> Callable[..., int] | None:
     try:
         function: Any = load_library([SOURCE], {}).bitlane_column_bounds
     except LibraryError as error:
-        _logger.warning("note: ranges are found by numpy, several times slower than compiled code: %s", error)
+        _logger.info("ranges are found by numpy, several times slower than compiled code: %s", error)
         return None
     size, pointer = ctypes.c_ssize_t, ctypes.c_void_p
     function.argtypes = [pointer, size, size, size, pointer, pointer, pointer]
