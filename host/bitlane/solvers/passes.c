@@ -181,10 +181,8 @@ INLINE void add(doubles sums[2], vector x)
 }
 
 /* Sum of 16 lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. */
-INLINE float folded(vector x)
+INLINE float folded(float *s)
 {
-    float s[LANES];
-    memcpy(s, &x, sizeof s);
     for (int step = LANES / 2; step; step /= 2)
         for (int i = 0; i < step; i++)
             s[i] += s[i + step];
@@ -213,83 +211,95 @@ static void decode(const int8_t *codes, intptr_t rows, intptr_t columns, intptr_
     memset(tile, 0, (size_t)((TILE - rows) * padded) * sizeof *tile);
 }
 
+/* The loops over columns have vectors of the processor's size, PARTS for 16 lanes, and as many as its registers hold. */
+#if defined(__AVX512F__)
+#define NATIVE 64
+#define WIDE 4 /* models at a time */
+#define HEIGHT 4 /* rows at a time */
+#elif defined(__AVX2__)
+#define NATIVE 32
+#define WIDE 2
+#define HEIGHT 2
+#else
+#define NATIVE 16
+#define WIDE 2
+#define HEIGHT 1
+#endif
+#define PARTS (64 / NATIVE)
+typedef float native __attribute__((vector_size(NATIVE), aligned(4), may_alias));
+
 /* Scores of `height` rows for `wide` models. */
-INLINE void scores(const vector *rows, const vector *weights, intptr_t chunks, int height, int wide, float *z)
+INLINE void scores(const native *rows, const native *weights, intptr_t chunks, int height, int wide, float *z)
 {
-    vector sums[8][4] = {0};
-    for (intptr_t c = 0; c < chunks; c++)
+    native sums[8][4][PARTS] = {0};
+    for (intptr_t c = 0; c < chunks * PARTS; c += PARTS)
 #pragma GCC unroll 8
         for (int i = 0; i < height; i++)
 #pragma GCC unroll 4
             for (int k = 0; k < wide; k++)
-                sums[i][k] += rows[i * chunks + c] * weights[k * chunks + c];
+#pragma GCC unroll 4
+                for (int p = 0; p < PARTS; p++)
+                    sums[i][k][p] += rows[i * chunks * PARTS + c + p] * weights[k * chunks * PARTS + c + p];
 #pragma GCC unroll 8
     for (int i = 0; i < height; i++)
 #pragma GCC unroll 4
-        for (int k = 0; k < wide; k++)
-            z[k * TILE + i] = folded(sums[i][k]);
+        for (int k = 0; k < wide; k++) {
+            float lanes[LANES];
+            memcpy(lanes, sums[i][k], sizeof lanes);
+            z[k * TILE + i] = folded(lanes);
+        }
 }
 
 /* Add the rows of a tile times their slopes to the gradients of `wide` models, `across` vectors at a time. */
-INLINE void outer(const vector *rows, const float *slopes, intptr_t chunks, int across, int wide, vector *gradients)
+INLINE void outer(const native *rows, const float *slopes, intptr_t vectors, int across, int wide, native *gradients)
 {
     intptr_t c = 0;
-    for (; c + across <= chunks; c += across) {
-        vector sums[4][4];
+    for (; c + across <= vectors; c += across) {
+        native sums[4][4];
 #pragma GCC unroll 4
         for (int k = 0; k < wide; k++)
 #pragma GCC unroll 4
             for (int a = 0; a < across; a++)
-                sums[k][a] = gradients[k * chunks + c + a];
+                sums[k][a] = gradients[k * vectors + c + a];
         for (int i = 0; i < TILE; i++)
 #pragma GCC unroll 4
             for (int k = 0; k < wide; k++)
 #pragma GCC unroll 4
                 for (int a = 0; a < across; a++)
-                    sums[k][a] += rows[i * chunks + c + a] * slopes[k * TILE + i];
+                    sums[k][a] += rows[i * vectors + c + a] * slopes[k * TILE + i];
 #pragma GCC unroll 4
         for (int k = 0; k < wide; k++)
 #pragma GCC unroll 4
             for (int a = 0; a < across; a++)
-                gradients[k * chunks + c + a] = sums[k][a];
+                gradients[k * vectors + c + a] = sums[k][a];
     }
-    for (; c < chunks; c++)
+    for (; c < vectors; c++)
         for (int k = 0; k < wide; k++)
             for (int i = 0; i < TILE; i++)
-                gradients[k * chunks + c] += rows[i * chunks + c] * slopes[k * TILE + i];
+                gradients[k * vectors + c] += rows[i * vectors + c] * slopes[k * TILE + i];
 }
-
-#ifdef __AVX512F__
-#define WIDE 4 /* models at a time, as registers allow */
-#define HEIGHT 4
-#define ACROSS 2
-#else
-#define WIDE 2
-#define HEIGHT 2
-#define ACROSS 1
-#endif
 
 static void tile_scores(const struct pass *p, intptr_t chunks, float *z)
 {
-    const vector *rows = (const vector *)p->tile, *weights = (const vector *)p->weights;
-    intptr_t k = 0;
+    const native *rows = (const native *)p->tile, *weights = (const native *)p->weights;
+    intptr_t k = 0, vectors = chunks * PARTS;
     for (; k + WIDE <= p->models; k += WIDE)
         for (int i = 0; i < TILE; i += HEIGHT)
-            scores(rows + i * chunks, weights + k * chunks, chunks, HEIGHT, WIDE, z + k * TILE + i);
+            scores(rows + i * vectors, weights + k * vectors, chunks, HEIGHT, WIDE, z + k * TILE + i);
     for (; k < p->models; k++)
         for (int i = 0; i < TILE; i += 2 * HEIGHT)
-            scores(rows + i * chunks, weights + k * chunks, chunks, 2 * HEIGHT, 1, z + k * TILE + i);
+            scores(rows + i * vectors, weights + k * vectors, chunks, 2 * HEIGHT, 1, z + k * TILE + i);
 }
 
 static void tile_gradients(const struct pass *p, intptr_t chunks, float *gradients)
 {
-    const vector *rows = (const vector *)p->tile;
-    vector *all = (vector *)gradients;
-    intptr_t k = 0;
+    const native *rows = (const native *)p->tile;
+    native *all = (native *)gradients;
+    intptr_t k = 0, vectors = chunks * PARTS;
     for (; k + WIDE <= p->models; k += WIDE)
-        outer(rows, p->slopes + k * TILE, chunks, ACROSS, WIDE, all + k * chunks);
+        outer(rows, p->slopes + k * TILE, vectors, 2, WIDE, all + k * vectors);
     for (; k < p->models; k++)
-        outer(rows, p->slopes + k * TILE, chunks, 4, 1, all + k * chunks);
+        outer(rows, p->slopes + k * TILE, vectors, 4, 1, all + k * vectors);
 }
 
 /* Slopes of a tile, in place of its scores. `sums` [models][3][2]. */
