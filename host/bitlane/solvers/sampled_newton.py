@@ -15,8 +15,9 @@ from .sampled_hessian import HessianSample
 FLOOR = 1e-3  # of the first objective: below it, an objective is as good as 0
 SHORTER = 4  # a step that does not help is divided by this
 SHORTEST = 2.0**-20  # of a step, as a share
-NOISE = 1e-9  # of an objective: what passes round
-STALLED = 4  # a promise within rounding that falls by less is the last
+NOISE = 3e-8  # of an objective: what passes round
+TINY = 1e-9  # of an objective
+STALLED = 4  # a tiny promise that falls by less is the last
 # Of a Hessian: a share of its diagonal is added, and of that of a loss with second derivative 1. Hinge has none outside
 # its smooth part.
 DAMPING, HINGE_DAMPING = 1e-9, 1e-7
@@ -84,7 +85,7 @@ class SampledNewton:
         trials = self.points + self._steps
         if anew:
             trials, self.objectives[active] = self.points.copy(), np.inf
-        self.decrements[active], self._lengths[active] = np.inf, 1.0
+        self._lengths[active], last = 1.0, np.full(len(self.points), np.inf)
         while active.size and self.objective.passes < max_passes:
             found = self.objective.evaluate(trials[active], active, self._sample.kept, self._reaches[active])
             self.iterations += 1
@@ -94,10 +95,10 @@ class SampledNewton:
             left = []
             for at, k in enumerate(active):
                 if helps[at]:
-                    last = self.decrements[k]
                     self._accept(int(k), trials[k], at, found, next(moments))
                     size = max(self.objectives[k], self.floors[k])
-                    stalled = last / STALLED < self.decrements[k] <= NOISE * size
+                    stalled = last[k] / STALLED < self.decrements[k] <= TINY * size
+                    last[k] = self.decrements[k]
                     if self.decrements[k] <= tolerances[k] * size or stalled:
                         continue
                 else:
