@@ -33,6 +33,7 @@ from .sampled_newton import SampledNewton
 FIRST_WIDTH = 2.0  # of the smooth part of hinge
 NARROWER = 0.5, 0.125  # the next width, as a share: at most and at least
 ROUGH = 0.01  # of the width: what the next step may promise where the width still shrinks
+SETTLED = 1e-9  # of an objective: a promise that leaves a gap to the smooth part of hinge
 LEAST_PROMISE = 1e-13  # as a share of the objective
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
@@ -171,8 +172,9 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
         left = left[np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > LEAST_PROMISE)]
         if not left.size:
             break
-        smooth = search.objectives[left] - objectives[left]
-        anew = hinge and bool((smooth > 0.4 * wanted[left]).any())
+        smooth = np.maximum(search.objectives[left] - objectives[left], 1e-300)
+        settled = search.decrements[left] <= SETTLED * objectives[left]
+        anew = hinge and bool((settled | (smooth > 0.4 * wanted[left])).any())
         if anew:  # the smooth part alone leaves about such a gap
             width *= float(np.clip(np.sqrt((ROOM * wanted[left] / smooth).min()), NARROWER[1], NARROWER[0]))
             promised[left] = np.maximum(0.5 * tol, ROUGH * width)
