@@ -1,0 +1,148 @@
+"""The map as text: one line a cell, and below it all programs of all cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .picture import PictureRow, draw
+
+ONE_PERCENT, TENTH = "1.01", "1.001"
+LOSSES = {"squared_error": "squares", "log_loss": "log loss", "hinge": "hinge"}
+EVEN = 1.1  # times closer than this are a draw
+
+
+class CellVerdict(NamedTuple):
+    """Who wins a cell.
+
+    Attributes
+    ----------
+    cell : dict
+        What `one_cell` wrote.
+    ours, rival : dict or None
+        The quickest program of each side that reached the target.
+    factor : float
+        The rival's time over ours: above 1 bitlane wins; nan if a side has none.
+    """
+
+    cell: dict[str, Any]
+    ours: dict[str, Any] | None
+    rival: dict[str, Any] | None
+    factor: float
+
+
+def seconds_of(program: dict[str, Any] | None, target: str, kind: str = "warm") -> float:
+    """Return a program's time to a target; infinite if it did not reach it."""
+    reached = program["reached"].get(target) if program else None
+    return float(reached[kind]) if reached else math.inf
+
+
+def verdict(cell: dict[str, Any], target: str = TENTH) -> CellVerdict:
+    """Return the quickest program of each side."""
+    sides: list[dict[str, Any] | None] = []
+    for ours in (True, False):
+        reached = [each for each in cell["programs"] if each["ours"] == ours and target in each["reached"]]
+        sides.append(min(reached, key=lambda each: seconds_of(each, target), default=None))
+    ours_best, rival = sides
+    factor = seconds_of(rival, target) / seconds_of(ours_best, target) if ours_best and rival else math.nan
+    return CellVerdict(cell, ours_best, rival, factor)
+
+
+def winner(found: CellVerdict) -> str:
+    """Return what to use in a cell."""
+    if math.isnan(found.factor):
+        side = found.ours or found.rival
+        return str(side["name"]) if side else "none reached it"
+    assert found.ours is not None and found.rival is not None
+    if found.factor >= EVEN:
+        return f"**{found.ours['name']}**, {found.factor:.1f} times"
+    if found.factor > 1 / EVEN:
+        return "either"
+    return f"{found.rival['name']}, {1 / found.factor:.1f} times"
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (headings, *rows)]
+    lines.insert(1, "| --- " * len(headings) + "|")
+    return "\n".join(lines)
+
+
+def seconds(number: float) -> str:
+    """Return a time with three digits."""
+    return "-" if not math.isfinite(number) else f"{number:.3g}"
+
+
+def about(cell: dict[str, Any]) -> str:
+    """Return the table and the models of a cell in words."""
+    models = f", {cell['models']} models" if cell["models"] > 1 else ""
+    l1 = ", l1" if cell["penalty"] == "l1" else ""
+    return f"{LOSSES[cell['loss']]}{l1}, {cell['source']}, {cell['rows']:,} x {cell['columns']:,}{models}"
+
+
+def map_text(measured: Sequence[dict[str, Any]]) -> str:
+    """Return one line a cell: the best of each side to 1 % and to 0.1 %, and what to use."""
+    rows = []
+    for cell in measured:
+        found = verdict(cell)
+        rows.append(
+            (
+                about(cell),
+                *(
+                    " / ".join(
+                        seconds(min(seconds_of(each, target) for each in side)) for target in (ONE_PERCENT, TENTH)
+                    )
+                    for side in ([e for e in cell["programs"] if e["ours"] == ours] or [None] for ours in (True, False))
+                ),
+                seconds(seconds_of(found.ours, TENTH, "cold"))
+                + " / "
+                + seconds(seconds_of(found.rival, TENTH, "cold")),
+                winner(found),
+            )
+        )
+    headings = ("cell", "bitlane: s to 1 % / 0.1 %", "best rival", "cold: bitlane / rival", "use")
+    return markdown(headings, rows)
+
+
+def program_rows(cell: dict[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield one line a program, the quickest first."""
+    for each in sorted(cell["programs"], key=lambda each: seconds_of(each, TENTH)):
+        reached = each["reached"].get(TENTH) or each["reached"].get(ONE_PERCENT)
+        note = "; ".join(filter(None, (f"given {each['given']}" if each["given"] else "", each["reason"])))
+        yield (
+            f"{each['name']} ({each['version']})",
+            *(seconds(seconds_of(each, target)) for target in (ONE_PERCENT, TENTH)),
+            seconds(seconds_of(each, TENTH, "cold")),
+            f"{reached['memory'] / 1e6:,.0f}" if reached else "-",
+            f"{reached['bytes_read'] / 1e9:.3g}" if reached and reached["bytes_read"] else "-",
+            note,
+        )
+
+
+def programs_text(measured: Sequence[dict[str, Any]]) -> str:
+    """Return a table of all programs for each cell."""
+    headings = ("program", "s to 1 %", "s to 0.1 %", "cold", "MB above the table", "GB read", "notes")
+    parts = []
+    for cell in measured:
+        low = cell["least"] / cell["optimum"] - 1
+        below = f" A program ended {-low:.1e} below it." if low < -1e-5 else ""
+        head = f"## {cell['name']}\n\n{about(cell)}; {cell['bytes'] / 1e6:,.0f} MB as float32; "
+        parts.append(f"{head}optimum {cell['optimum']:.6g}.{below}\n\n{markdown(headings, list(program_rows(cell)))}\n")
+    return "\n".join(parts)
+
+
+def _name(program: dict[str, Any] | None) -> str:
+    return str(program["name"]) if program else ""
+
+
+def write_report(measured: Sequence[dict[str, Any]], folder: Path) -> str:
+    """Write map.md, programs.md and map.svg into the folder, and return the map."""
+    text = map_text(measured)
+    (folder / "map.md").write_text(text + "\n", encoding="utf-8")
+    (folder / "programs.md").write_text(programs_text(measured), encoding="utf-8")
+    verdicts = [verdict(cell) for cell in measured]
+    named = [PictureRow(about(each.cell), each.factor, each.cell["loss"], _name(each.rival)) for each in verdicts]
+    draw(named, folder / "map.svg")
+    return text

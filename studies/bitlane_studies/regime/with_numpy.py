@@ -1,0 +1,212 @@
+"""Solvers of a few lines over float32 BLAS: a Gram matrix, L-BFGS with all models in one product, mini-batch SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .contender import FittedModels, Program
+from .problems import Doubles, FitProblem, Floats
+
+BATCH = 64
+BLOCK_VALUES = 1 << 18  # of the rows that stay in the cache
+LAST_RATE = 0.03  # of SGD's last epoch, over that of its first
+EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def iterations(least: int = 2, most: int = 2000, factor: float = 1.25) -> list[int]:
+    """Return rungs of a limit of iterations, each about `factor` times the one before."""
+    rungs = [least]
+    while rungs[-1] < most:
+        rungs.append(min(most, max(rungs[-1] + 1, round(rungs[-1] * factor))))
+    return rungs
+
+
+def standardised(X: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return standardised rows in float32, means and deviations, with two reads of X and one of the copy's writes."""
+    rows, columns = X.shape
+    step = max(1, BLOCK_VALUES // columns)
+    shift = X[: min(rows, 1000)].mean(0)
+    sums, squares = np.zeros(columns), np.zeros(columns)
+    for first in range(0, rows, step):
+        block = X[first : first + step] - shift
+        sums += block.sum(0)
+        squares += np.einsum("ij,ij->j", block, block)
+    mean = sums / rows
+    spread = np.sqrt(np.maximum(squares / rows - mean**2, 0))
+    spread[spread <= 1e-6 * np.abs(shift)] = 1
+    spread[spread == 0] = 1
+    center, scale = (shift + mean).astype(np.float32), spread.astype(np.float32)
+    Z = np.empty_like(X)
+    for first in range(0, rows, step):
+        some = slice(first, first + step)
+        np.subtract(X[some], center, out=Z[some])
+        Z[some] *= 1 / scale
+    return Z, center, scale
+
+
+def each_fold(problem: FitProblem) -> Iterator[tuple[int, Floats, Floats]]:
+    """Yield each fold with a copy of its rows and labels; without folds, the table itself."""
+    for fold in range(problem.folds):
+        mask = problem.kept(fold)
+        yield (fold, problem.X, problem.y) if mask.all() else (fold, problem.X[mask], problem.y[mask])
+
+
+def in_user_units(weights: Any, bias: Any, center: Floats, scale: Floats) -> tuple[Doubles, Doubles]:
+    """Return coefficients [..., n] and intercepts of models of standardised rows."""
+    coef = np.asarray(weights, np.float64) / scale
+    return coef, np.asarray(bias - coef @ center.astype(np.float64))
+
+
+# --- a Gram matrix
+GRAM_FORMS = ("float32 of X itself", "float32 of centred blocks", "float64 of centred blocks")
+
+
+def gram(problem: FitProblem, form: str, given: Any) -> FittedModels:
+    """Solve ridge regressions by one pass over the rows; the matrix of a fold is that of all rows less its own."""
+    from scipy.linalg import solve
+
+    X, y = problem.X, problem.y
+    rows, columns = X.shape
+    edges = np.linspace(0, rows, problem.folds + 1).astype(int)
+    shift = np.zeros(columns, np.float32) if form == GRAM_FORMS[0] else X[:1000].mean(0)
+    exact = np.float64 if form == GRAM_FORMS[2] else np.float32
+    pieces = []
+    for first, last in pairwise(edges):
+        matrix, right = np.zeros((columns, columns)), np.zeros((columns, y.shape[1]))
+        sums = np.zeros(columns)
+        step = last - first if form == GRAM_FORMS[0] else max(4096, columns)
+        for start in range(first, last, max(step, 1)):
+            some = slice(start, min(start + step, last))
+            block = X[some] if form == GRAM_FORMS[0] else (X[some] - shift).astype(exact)
+            matrix += block.T @ block
+            right += block.T @ y[some].astype(exact)
+            sums += block.sum(0, dtype=np.float64)
+        pieces.append((last - first, matrix, right, sums, y[first:last].sum(0, dtype=np.float64)))
+    total = [sum(part) for part in zip(*pieces, strict=True)]
+    coef = np.empty((*problem.shape_of_models, columns))
+    intercept = np.empty(problem.shape_of_models)
+    for fold in range(problem.folds):
+        count, matrix, right, sums, labels = (
+            total if problem.folds == 1 else [every - part for every, part in zip(total, pieces[fold], strict=True)]
+        )
+        mean, level = sums / count, labels / count
+        matrix = matrix / count - np.outer(mean, mean)
+        right = right / count - np.outer(mean, level)
+        # The penalty is that of the whole table's deviations, whichever fold is left out.
+        whole = np.asarray(total[1]).diagonal() / rows - (np.asarray(total[3]) / rows) ** 2
+        spread = np.sqrt(np.where(whole > 0, whole, 1))
+        for index, alpha in enumerate(problem.alphas):
+            scaled = matrix / np.outer(spread, spread)
+            scaled[np.diag_indices(columns)] += alpha
+            weights = solve(scaled, right / spread[:, None], assume_a="sym") / spread[:, None]
+            coef[fold, index] = weights.T
+            intercept[fold, index] = level - (mean + shift) @ weights
+    return FittedModels(coef, intercept, X.nbytes)
+
+
+# --- L-BFGS
+def lbfgs(problem: FitProblem, limit: int, given: Any) -> FittedModels:
+    """Fit all targets of a fold and penalty by scipy's L-BFGS at once; penalties start where the larger one ended."""
+    from scipy.optimize import minimize
+
+    coef, intercept = np.empty((*problem.shape_of_models, problem.X.shape[1])), np.empty(problem.shape_of_models)
+    targets = problem.y.shape[1]
+    read = 0
+    for fold, X, y in each_fold(problem):
+        Z, center, scale = standardised(X)
+        start = np.zeros((Z.shape[1] + 1) * targets)
+        for index, alpha in sorted(enumerate(problem.alphas), key=lambda pair: -pair[1]):
+
+            def objective(flat: Doubles, Z: Floats = Z, y: Floats = y, alpha: float = alpha) -> tuple[float, Doubles]:
+                weights = flat.reshape(-1, targets)
+                scores = Z @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32)
+                loss, slope = SLOPES[problem.loss](scores, y)
+                gradient = np.empty_like(weights)
+                gradient[:-1] = Z.T @ slope
+                gradient[-1] = slope.sum(0, dtype=np.float64)
+                gradient /= len(y)
+                gradient[:-1] += alpha * weights[:-1]
+                return loss / len(y) + alpha / 2 * float((weights[:-1] ** 2).sum()), gradient.ravel()
+
+            options = {"maxiter": limit, "maxfun": 2 * limit + 10, "ftol": 0.0, "gtol": 1e-9, "maxcor": 10}
+            found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+            start = found.x
+            weights = start.reshape(-1, targets)
+            coef[fold, index], intercept[fold, index] = in_user_units(weights[:-1].T, weights[-1], center, scale)
+            read += 2 * found.nfev * Z.nbytes
+        read += 2 * X.nbytes
+    return FittedModels(coef, intercept, read)
+
+
+def _squares(scores: Floats, y: Floats) -> tuple[float, Floats]:
+    residual = scores - y
+    return float(np.vdot(residual, residual)) / 2, residual
+
+
+def _logistic(scores: Floats, y: Floats) -> tuple[float, Floats]:
+    margin = y * scores
+    small = np.exp(-np.abs(margin))
+    loss = float((np.log1p(small) - np.minimum(margin, 0)).sum(dtype=np.float64))
+    return loss, -y * np.where(margin > 0, small, 1).astype(np.float32) / (1 + small)
+
+
+def _hinge(scores: Floats, y: Floats) -> tuple[float, Floats]:
+    short = 1 - y * scores
+    return float(np.maximum(short, 0).sum(dtype=np.float64)), np.where(short > 0, -y, np.float32(0))
+
+
+SLOPES: dict[str, Callable[[Floats, Floats], tuple[float, Floats]]] = {
+    "squared_error": _squares,
+    "log_loss": _logistic,
+    "hinge": _hinge,
+}
+
+
+# --- SGD
+def sgd(problem: FitProblem, epochs: int, given: dict[str, float]) -> FittedModels:
+    """Mini-batch SGD in float32 BLAS, rows in the table's order; the rate falls from epoch to epoch."""
+    Z, center, scale = standardised(problem.X)
+    targets, alpha = problem.y.shape[1], np.float32(problem.alphas[0])
+    middle = problem.y.mean(0) if problem.loss == "squared_error" else np.zeros(targets, np.float32)
+    labels, bias = problem.y - middle, np.zeros(targets, np.float32)
+    weights: Floats = np.zeros((Z.shape[1], targets), np.float32)
+    if targets == 1:  # products with vectors are quicker than those with matrices of one column
+        labels, weights, bias = labels[:, 0], weights[:, 0], bias[0]
+    slopes = SLOPES[problem.loss]
+    first = given["rate"] * BATCH / max(float((Z[:1000] ** 2).sum()) / min(len(Z), 1000), 1.0)
+    for epoch in range(epochs):
+        rate = np.float32(first * LAST_RATE ** (epoch / max(epochs - 1, 1)))
+        step = rate / BATCH
+        for start in range(0, len(Z), BATCH):
+            rows = Z[start : start + BATCH]
+            slope = slopes(rows @ weights + bias, labels[start : start + BATCH])[1]
+            weights *= 1 - rate * alpha
+            weights -= step * (rows.T @ slope)
+            bias -= step * slope.sum(0)
+    coef, intercept = in_user_units(weights.T, bias, center, scale)
+    return FittedModels(coef, intercept + middle, (2 + epochs) * problem.X.nbytes)
+
+
+def tune(problem: FitProblem) -> dict[str, float]:
+    """Return the first learning rate that is best after three epochs."""
+    losses = {rate: problem.objective(*sgd(problem, 3, {"rate": rate})[:2]) for rate in RATES}
+    return {"rate": min(losses, key=lambda rate: losses[rate] if np.isfinite(losses[rate]) else np.inf)}
+
+
+def programs(problem: FitProblem) -> Iterator[Program]:
+    """Yield the programs of this module that fit the problem."""
+    version = f"numpy {np.__version__}"
+    if problem.penalty == "l1":
+        return
+    if problem.loss == "squared_error":
+        yield Program("numpy, Gram matrix", gram, lambda _: GRAM_FORMS, version=version)
+    yield Program("scipy, L-BFGS over float32 BLAS", lbfgs, lambda _: iterations(), version=version, kin="lbfgs")
+    if len(problem.alphas) == problem.folds == 1:
+        yield Program(
+            "numpy, SGD over float32 BLAS", sgd, lambda _: EPOCHS, tune, "the best of six learning rates", version
+        )

@@ -1,0 +1,170 @@
+"""scikit-learn's linear models, each on standardised float32 rows or on scaled CSR rows, one model after the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .contender import FittedModels, Program
+from .problems import FitProblem, Floats
+from .with_numpy import EPOCHS, each_fold, in_user_units, iterations, standardised
+
+TOLERANCES = tuple(10.0**-power for power in np.arange(0.0, 7.1, 0.5))
+Make = Callable[[FitProblem, float, int, Any], Any]  # problem, alpha, rows, rung: an estimator
+Fit = Callable[[FitProblem, Any, Any], FittedModels]
+
+
+def estimator_fit(make: Make, sparse: bool = False, warm: bool = False) -> Fit:
+    """Return a program of `make`'s estimators.
+
+    Parameters
+    ----------
+    make : callable
+        Of the problem, the penalty, the number of rows, and the rung.
+    sparse : bool
+        Rows are CSR, which was made before, and only scaled.
+    warm : bool
+        Models of one fold start from the one before.
+    """
+
+    def fit(problem: FitProblem, rung: Any, given: Any) -> FittedModels:
+        coef, intercept = np.empty((*problem.shape_of_models, problem.X.shape[1])), np.empty(problem.shape_of_models)
+        for fold, X, y in each_fold(problem):
+            rows, center, scale = _scaled_csr(problem, fold, given) if sparse else standardised(X)
+            last = None
+            for index, alpha in sorted(enumerate(problem.alphas), key=lambda pair: -pair[1]):
+                model = make(problem, alpha, len(y), rung)
+                for target in range(y.shape[1]):
+                    if warm and last is not None and y.shape[1] == 1:
+                        model = last.set_params(**model.get_params())
+                    model.fit(rows, y[:, target])
+                    last = model
+                    found = in_user_units(np.ravel(model.coef_), np.ravel(model.intercept_)[0], center, scale)
+                    coef[fold, index, target], intercept[fold, index, target] = found
+        return FittedModels(coef, intercept)
+
+    return fit
+
+
+def ridge(problem: FitProblem, rung: Any, given: Any) -> FittedModels:
+    """Fit `Ridge`, all targets at once."""
+    from sklearn.linear_model import Ridge
+
+    coef, intercept = np.empty((*problem.shape_of_models, problem.X.shape[1])), np.empty(problem.shape_of_models)
+    for fold, X, y in each_fold(problem):
+        Z, center, scale = standardised(X)
+        for index, alpha in enumerate(problem.alphas):
+            model = Ridge(alpha=alpha * len(y), solver=rung).fit(Z, y)
+            weights = np.reshape(model.coef_, (y.shape[1], -1))
+            coef[fold, index], intercept[fold, index] = in_user_units(weights, model.intercept_, center, scale)
+    return FittedModels(coef, intercept)
+
+
+def _scaled_csr(problem: FitProblem, fold: int, given: Any) -> tuple[Any, Floats, Floats]:
+    """Return CSR rows over their columns' deviations, and no centres."""
+    rows = given["csr"]
+    mask = problem.kept(fold)
+    if not mask.all():
+        rows = rows[mask]
+    count = rows.shape[0]
+    sums = np.bincount(rows.indices, rows.data, rows.shape[1]) / count
+    squares = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, rows.shape[1]) / count
+    spread = np.sqrt(np.maximum(squares - sums**2, 0))
+    scale = np.where(spread > 0, spread, 1).astype(np.float32)
+    scaled = copy.copy(rows)
+    scaled.data = rows.data / scale[rows.indices]
+    return scaled, np.zeros_like(scale), scale
+
+
+def to_csr(problem: FitProblem) -> dict[str, Any]:
+    """Return the table as CSR: a user of one-hot rows has it so."""
+    from scipy.sparse import csr_matrix
+
+    return {"csr": csr_matrix(problem.X)}
+
+
+def always(ladder: Sequence[Any]) -> Callable[[FitProblem], Sequence[Any]]:
+    """Return a ladder that is the same for all problems."""
+    return lambda problem: ladder
+
+
+def _logistic(solver: str) -> Make:
+    def make(problem: FitProblem, alpha: float, rows: int, rung: Any) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
+        ratio = 1.0 if problem.penalty == "l1" else 0.0
+        return LogisticRegression(
+            C=1 / (alpha * rows), solver=solver, max_iter=rung, tol=1e-12, l1_ratio=ratio, warm_start=solver == "lbfgs"
+        )
+
+    return make
+
+
+def _svc(problem: FitProblem, alpha: float, rows: int, rung: Any) -> Any:
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(loss="hinge", C=1 / (alpha * rows), tol=1e-12, max_iter=rung)
+
+
+def _lasso(problem: FitProblem, alpha: float, rows: int, rung: Any) -> Any:
+    from sklearn.linear_model import Lasso
+
+    return Lasso(alpha=alpha, tol=float(rung), max_iter=10_000, selection="cyclic")
+
+
+def _sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
+    def make(problem: FitProblem, alpha: float, rows: int, rung: Any) -> Any:
+        from sklearn.linear_model import SGDClassifier, SGDRegressor
+
+        settings = {"alpha": alpha, "max_iter": rung, "tol": None, "random_state": 0, "penalty": problem.penalty}
+        settings |= {"learning_rate": "invscaling", "power_t": 0.25, "eta0": given["rate"], "average": given["average"]}
+        if problem.loss == "squared_error":
+            return SGDRegressor(**settings)
+        return SGDClassifier(loss=problem.loss, **settings)
+
+    return estimator_fit(make)(problem, epochs, given)
+
+
+def _tune(problem: FitProblem) -> dict[str, Any]:
+    """Return the rate, and whether to average, that are best after three epochs."""
+    grid = [{"rate": rate, "average": average} for rate in (1e-4, 1e-3, 1e-2, 1e-1) for average in (False, True)]
+    losses = [problem.objective(*_sgd(problem, 3, each)[:2]) for each in grid]
+    return grid[int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))]
+
+
+def programs(problem: FitProblem) -> Iterator[Program]:
+    """Yield the programs of scikit-learn that fit the problem."""
+    import sklearn.linear_model
+    import sklearn.svm
+
+    def program(name: str, fit: Fit, ladder: Sequence[Any], **further: Any) -> Program:
+        return Program(f"scikit-learn, {name}", fit, always(ladder), version=sklearn.__version__, **further)
+
+    def on_csr(name: str, make: Make, ladder: Sequence[Any]) -> Program:
+        fit = estimator_fit(make, sparse=True)
+        return program(f"{name}, CSR", fit, ladder, prepare=to_csr, given="the table as CSR")
+
+    sgd = program("SGD", _sgd, EPOCHS, prepare=_tune, given="the best of four rates, averaged or not")
+    loss, l1, passes = problem.loss, problem.penalty == "l1", iterations(1, 2000, 1.5)
+    if loss == "squared_error":
+        yield (
+            program("Lasso", estimator_fit(_lasso), TOLERANCES) if l1 else program("Ridge", ridge, ("cholesky", "svd"))
+        )
+    elif loss == "log_loss":
+        if not l1:
+            yield program("lbfgs", estimator_fit(_logistic("lbfgs"), warm=True), iterations(), kin="lbfgs")
+            if problem.sparse:
+                yield on_csr("lbfgs", _logistic("lbfgs"), iterations())
+            yield program("newton-cholesky", estimator_fit(_logistic("newton-cholesky")), range(1, 30))
+        yield program("liblinear", estimator_fit(_logistic("liblinear")), passes)
+        if problem.sparse:
+            yield on_csr("liblinear", _logistic("liblinear"), passes)
+    else:
+        yield program("LinearSVC", estimator_fit(_svc), passes)
+        if problem.sparse:
+            yield on_csr("LinearSVC", _svc, passes)
+    if not l1:
+        yield sgd
