@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,8 @@ from .problems import FitProblem
 TARGETS = (1.01, 1.001)  # of the objective, over its optimum
 TIMES_BEST = 10  # a program that takes longer than so many times the best is stopped
 CLOSE = 3  # programs within so many times the best are timed again, in turns
-LEAST_LIMIT = 1.0  # seconds
+LEAST_LIMIT, LONG = 1.0, 20.0  # seconds: no call is stopped earlier; calls beyond are stopped at CLOSE times the best
+COMPILING = 30.0  # seconds that a first call may take beyond the limit
 
 
 @dataclass
@@ -27,7 +28,7 @@ class ReachedTarget:
         The rung of its ladder.
     warm, cold : float
         Seconds of a call, from the table in memory to coefficients: the least in a process that made calls before, and
-        that of a new process, whose libraries are imported.
+        that of a new process, whose libraries are imported; nan if that was not measured.
     excess : float
         Of the objective over its optimum, 0.001 for 0.1 %.
     memory : int
@@ -84,13 +85,19 @@ class _Trial:
         made = self.answer(index, limit)
         return None if made is None else made.objective <= objective
 
+    def takes(self, seconds: float, index: int) -> bool:
+        """Say whether the first call of a rung took longer than so many seconds."""
+        return index in self.calls and self.calls[index][0].seconds > seconds
+
     def warm(self, target: float) -> float:
         """Return the least time to the target; infinite if it was not reached."""
         index = self.chosen.get(target)
         return math.inf if index is None else min(call.seconds for call in self.calls[index])
 
 
-def first_rung(reaches: Callable[[int], bool | None], rungs: int, start: int = 0) -> int | None:
+def first_rung(
+    reaches: Callable[[int], bool | None], rungs: int, start: int = 0, rough: Callable[[int], bool] = lambda low: False
+) -> int | None:
     """Return the first rung that reaches the target, with few calls.
 
     Steps from `start` grow twofold, up or down, until the first such rung lies in a gap; the gap is then halved.
@@ -102,6 +109,8 @@ def first_rung(reaches: Callable[[int], bool | None], rungs: int, start: int = 0
     rungs : int
     start : int, default=0
         Where the search begins.
+    rough : callable, optional
+        Of the lower end of the gap, or -1: whether the upper end will do, although a rung between may be the first.
 
     Returns
     -------
@@ -126,14 +135,14 @@ def first_rung(reaches: Callable[[int], bool | None], rungs: int, start: int = 0
                 break
             if found is None:
                 return None
-    while high - low > 1:
+    while high - low > 1 and not rough(low):
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
     return high
 
 
 def compete(
-    problem: FitProblem, programs: Sequence[Program], optimum: float, patience: float = 30.0, repeats: int = 2
+    problem: FitProblem, programs: Sequence[Program], optimum: float, patience: float = 120.0, repeats: int = 2
 ) -> tuple[float, list[ProgramResult]]:
     """Run all programs on a problem.
 
@@ -144,10 +153,10 @@ def compete(
         Those expected to be quick first: they set the limit for the rest.
     optimum : float
         Of the objective.
-    patience : float, default=30
+    patience : float, default=120
         Seconds of a call, while no program has reached the target.
     repeats : int, default=2
-        Further calls of programs that are close to the best; all that reach a target have one.
+        Further calls of programs that are close to the best. Those far from it have one if they are quick.
 
     Returns
     -------
@@ -163,36 +172,44 @@ def compete(
         start = 0
         for target in TARGETS:
             best = min(each.warm(target) for each in trials)
-            limit = patience if math.isinf(best) else min(patience, max(TIMES_BEST * best, LEAST_LIMIT))
+            limit = patience if math.isinf(best) else limit_of(best)
             start = hints.get((program.kin, target), start)
-            index = first_rung(partial(trial.reaches, target * optimum, limit), len(trial.rungs), start)
+            reaches = partial(trial.reaches, target * optimum, limit)
+            index = first_rung(reaches, len(trial.rungs), start, partial(trial.takes, CLOSE * best))
             if index is None:
                 break
             trial.chosen[target] = start = index
             if program.kin:
                 hints[program.kin, target] = index
     _again(trials, repeats, patience)
-    results = [_result(trial, optimum, patience) for trial in trials]
+    quickest = {target: min(trial.warm(target) for trial in trials) for target in TARGETS}
+    results = [_result(trial, optimum, quickest) for trial in trials]
     calls = [call.objective for trial in trials for calls in trial.calls.values() for call in calls]
     return min([optimum, *(each for each in calls if math.isfinite(each))]), results
 
 
+def limit_of(best: float) -> float:
+    """Return the seconds after which a call is stopped, from the best time to the same target."""
+    return min(max(TIMES_BEST * best, LEAST_LIMIT), max(CLOSE * best, LONG))
+
+
 def _again(trials: Sequence[_Trial], repeats: int, patience: float) -> None:
-    """Time the programs again in turns, each in the process that it has: once, or more if close to the best."""
+    """Time the programs again in turns, each in the process that it has: those that are quick or close to the best."""
     for target in TARGETS:
         best = min((trial.warm(target) for trial in trials), default=math.inf)
         for turn in range(repeats):
             for trial in trials:
                 index = trial.chosen.get(target)
-                if index is None or trial.process.reason or (turn and trial.warm(target) > CLOSE * best):
+                far = trial.warm(target) > CLOSE * best and (turn or trial.warm(target) > LEAST_LIMIT)
+                if index is None or trial.process.reason or far:
                     continue
                 made = trial.process.run(trial.rungs[index], patience)
                 if made is not None:
                     trial.calls[index].append(made)
 
 
-def _result(trial: _Trial, optimum: float, patience: float) -> ProgramResult:
-    """Time first calls of new processes, and write all down."""
+def _result(trial: _Trial, optimum: float, best: Mapping[float, float]) -> ProgramResult:
+    """Write all down, with the first call of a new process if the program is quick or close to the best."""
     program = trial.program
     result = ProgramResult(program.name, program.version, program.given, program.ours)
     result.reason = trial.process.reason
@@ -200,11 +217,11 @@ def _result(trial: _Trial, optimum: float, patience: float) -> ProgramResult:
     first: dict[int, TimedAnswer | None] = {}
     for target, index in trial.chosen.items():
         calls = trial.calls[index]
-        if index not in first:
+        if index not in first and trial.warm(target) <= max(CLOSE * best[target], LEAST_LIMIT):
             fresh = ForkedContender(program, trial.problem, trial.given)
-            first[index] = fresh.run(trial.rungs[index], 2 * patience)
+            first[index] = fresh.run(trial.rungs[index], 2 * limit_of(best[target]) + COMPILING)
             fresh.stop()
-        last, cold = min(calls, key=lambda call: call.seconds), first[index]
+        last, cold = min(calls, key=lambda call: call.seconds), first.get(index)
         result.reached[f"{target:g}"] = ReachedTarget(
             str(trial.rungs[index]),
             last.seconds,

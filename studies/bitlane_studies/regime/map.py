@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/map"), help="folder (default: %(default)s)")
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="cores to run on (default: 0)")
     parser.add_argument(
-        "--patience", type=float, default=30.0, help="seconds of a call before any has won (default: %(default)s)"
+        "--patience", type=float, default=120.0, help="seconds of a call before any has won (default: %(default)s)"
     )
     parser.add_argument(
         "--prepare", action="store_true", help="only make slow tables and find optima, which are kept in the folder"

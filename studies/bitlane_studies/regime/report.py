@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,9 @@ class CellVerdict(NamedTuple):
     cell : dict
         What `one_cell` wrote.
     ours, rival : dict or None
-        The quickest program of each side that reached the target.
+        The quickest program of each side that reached the target from the table of floats.
+    stored : dict or None
+        Our quickest program that starts from an encoded table, which takes no part in the verdict.
     factor : float
         The rival's time over ours: above 1 bitlane wins; nan if a side has none.
     """
@@ -30,6 +32,7 @@ class CellVerdict(NamedTuple):
     cell: dict[str, Any]
     ours: dict[str, Any] | None
     rival: dict[str, Any] | None
+    stored: dict[str, Any] | None
     factor: float
 
 
@@ -41,13 +44,19 @@ def seconds_of(program: dict[str, Any] | None, target: str, kind: str = "warm") 
 
 def verdict(cell: dict[str, Any], target: str = TENTH) -> CellVerdict:
     """Return the quickest program of each side."""
-    sides: list[dict[str, Any] | None] = []
-    for ours in (True, False):
-        reached = [each for each in cell["programs"] if each["ours"] == ours and target in each["reached"]]
-        sides.append(min(reached, key=lambda each: seconds_of(each, target), default=None))
-    ours_best, rival = sides
-    factor = seconds_of(rival, target) / seconds_of(ours_best, target) if ours_best and rival else math.nan
-    return CellVerdict(cell, ours_best, rival, factor)
+
+    def quickest(sides: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+        return min(
+            (each for each in sides if target in each["reached"]),
+            key=lambda each: seconds_of(each, target),
+            default=None,
+        )
+
+    mine = [each for each in cell["programs"] if each["ours"]]
+    ours = quickest(each for each in mine if not each["given"])
+    rival = quickest(each for each in cell["programs"] if not each["ours"])
+    factor = seconds_of(rival, target) / seconds_of(ours, target) if ours and rival else math.nan
+    return CellVerdict(cell, ours, rival, quickest(each for each in mine if each["given"]), factor)
 
 
 def winner(found: CellVerdict) -> str:
@@ -86,23 +95,22 @@ def map_text(measured: Sequence[dict[str, Any]]) -> str:
     """Return one line a cell: the best of each side to 1 % and to 0.1 %, and what to use."""
     rows = []
     for cell in measured:
-        found = verdict(cell)
-        rows.append(
-            (
-                about(cell),
-                *(
-                    " / ".join(
-                        seconds(min(seconds_of(each, target) for each in side)) for target in (ONE_PERCENT, TENTH)
-                    )
-                    for side in ([e for e in cell["programs"] if e["ours"] == ours] or [None] for ours in (True, False))
-                ),
-                seconds(seconds_of(found.ours, TENTH, "cold"))
-                + " / "
-                + seconds(seconds_of(found.rival, TENTH, "cold")),
-                winner(found),
-            )
-        )
-    headings = ("cell", "bitlane: s to 1 % / 0.1 %", "best rival", "cold: bitlane / rival", "use")
+        near, found = verdict(cell, ONE_PERCENT), verdict(cell)
+        pairs = ((near.ours, found.ours), (near.stored, found.stored), (near.rival, found.rival))
+        times = [
+            f"{seconds(seconds_of(first, ONE_PERCENT))} / {seconds(seconds_of(second, TENTH))}"
+            for first, second in pairs
+        ]
+        cold = " / ".join(seconds(seconds_of(each, TENTH, "cold")) for each in (found.ours, found.rival))
+        rows.append((about(cell), *times, cold, winner(found)))
+    headings = (
+        "cell",
+        "bitlane: s to 1 % / 0.1 %",
+        "encoded before",
+        "best rival",
+        "first call: bitlane / rival",
+        "use",
+    )
     return markdown(headings, rows)
 
 

@@ -130,9 +130,9 @@ def test_a_small_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_the_verdict_names_the_winner() -> None:
-    def program(name: str, ours: bool, seconds: float | None) -> dict[str, object]:
+    def program(name: str, ours: bool, seconds: float | None, given: str = "") -> dict[str, object]:
         reached = {} if seconds is None else {"1.001": {"warm": seconds, "cold": seconds}}
-        return {"name": name, "ours": ours, "reached": reached}
+        return {"name": name, "ours": ours, "reached": reached, "given": given}
 
     def told(*programs: dict[str, object]) -> str:
         return report.winner(report.verdict({"programs": list(programs)}))
@@ -142,4 +142,5 @@ def test_the_verdict_names_the_winner() -> None:
     assert told(ours, program("numpy", False, 0.25), rival) == "numpy, 4.0 times"
     assert told(ours, program("numpy", False, 1.05)) == "either"
     assert told(program("bitlane", True, None), rival) == "numpy"
+    assert told(program("bitlane, encoded", True, 0.1, "the encoded table"), ours, rival) == "**bitlane**, 3.0 times"
     assert told(program("bitlane", True, None)) == "none reached it"
