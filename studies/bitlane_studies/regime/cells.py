@@ -12,9 +12,9 @@ import numpy as np
 from bitlane.errors import BitlaneError
 
 from . import images, tables
-from .problems import FitProblem, Floats, l1_strength
+from .problems import FitProblem, Floats, l1_strength, standardise
 
-SPARSE = 0.25  # of the values that are not 0: below it programs get the table as CSR, too
+SPARSE = 0.15  # of the values that are not 0: below it programs get the table as CSR, too
 L1_SHARE = 0.03  # of the least penalty at which all coefficients are 0
 SEARCH = tuple(float(alpha) for alpha in np.logspace(-6, -1.5, 10))  # the penalties of a search
 
@@ -64,9 +64,10 @@ class MapCell:
         return X, y
 
     def problem(self, cache: Path) -> FitProblem:
-        """Return the problem of this cell."""
+        """Return the problem of this cell; columns of sparse tables keep their zeros."""
         X, y = self.table(cache)
         sparse = bool(np.count_nonzero(X[:1000]) < SPARSE * X[:1000].size)
+        standardise(X, shifted=not sparse)
         if self.search:
             return FitProblem(X, y, self.loss, self.penalty, SEARCH, 5, sparse)
         alphas = (l1_strength(X, y, L1_SHARE),) if self.penalty == "l1" else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -181,6 +182,8 @@ def compete(
             trial.chosen[target] = start = index
             if program.kin:
                 hints[program.kin, target] = index
+        times = ", ".join(f"{trial.warm(target):.3g} s" for target in TARGETS)
+        print(f"  {program.name}: {times} {trial.process.reason}", file=sys.stderr, flush=True)
     _again(trials, repeats, patience)
     quickest = {target: min(trial.warm(target) for trial in trials) for target in TARGETS}
     results = [_result(trial, optimum, quickest) for trial in trials]

@@ -28,7 +28,6 @@ def measure_cell(cell: MapCell, folder: Path, patience: float) -> dict[str, Any]
         `contest.ProgramResult`.
     """
     problem = cell.problem(folder / "tables")
-    problem.moments  # noqa: B018  computed here once, for all processes
     optimum = _stored_optimum(cell, problem, folder / "optima" / f"{cell.name}.json")
     least, results = compete(problem, programs_for(problem), optimum, patience)
     rows, columns = problem.X.shape

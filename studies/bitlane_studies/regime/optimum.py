@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ MANY = 20  # targets: from there on, L-BFGS of all of them at once is quicker th
 JOINT_STEPS = 500
 DECREMENT = 1e-10  # of the objective: Newton's estimate of what is left
 HINGE_WIDTHS = (2.0, 0.3, 0.1, 0.03, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4)  # of the parabola at the corner, in turn
-LinearModel = tuple[Doubles, float]  # of standardised rows: weights and intercept
+LinearModel = tuple[Doubles, float]  # weights and intercept
 Slopes = Callable[[Doubles, Doubles], tuple[Doubles, Doubles, Doubles]]  # scores, y: losses, first and second slopes
 
 
@@ -29,33 +29,31 @@ def optimum_of(problem: FitProblem) -> tuple[float, Doubles, Doubles]:
     float64 array [folds, penalties, targets, n]
     float64 array [folds, penalties, targets]
     """
-    center, spread = problem.moments
-    Z: Doubles = np.empty([*problem.X.shape])
-    for some, block in problem.blocks():
-        Z[some] = (block - center) / spread
+    Z = problem.X.astype(np.float64)
     shape = problem.shape_of_models
     folds, targets = shape[0], shape[-1]
-    scaled: Doubles = np.zeros([*shape, Z.shape[1]])
-    level: Doubles = np.zeros([*shape])
+    coef: Doubles = np.zeros([*shape, Z.shape[1]])
+    intercept: Doubles = np.zeros([*shape])
     for fold in range(folds):
         mask = problem.kept(fold)
         rows, labels = (Z, problem.y) if mask.all() else (Z[mask], problem.y[mask])
+        if problem.loss == "squared_error" and problem.penalty == "l2":
+            coef[fold], intercept[fold] = ridges(rows, labels.astype(np.float64), problem.alphas)
+            continue
         if targets > MANY and problem.loss == "log_loss":
-            scaled[fold, 0], level[fold, 0] = joint(rows, labels.astype(np.float64), problem.alphas[0])
+            coef[fold, 0], intercept[fold, 0] = joint(rows, labels.astype(np.float64), problem.alphas[0])
             continue
         for target in range(targets):
             y = labels[:, target].astype(np.float64)
             weights, bias = np.zeros(Z.shape[1]), 0.0
             for index, alpha in sorted(enumerate(problem.alphas), key=lambda pair: -pair[1]):
                 weights, bias = _fit(rows, y, problem, alpha, (weights, bias))
-                scaled[fold, index, target], level[fold, index, target] = weights, bias
-    coef = scaled / spread
-    intercept = level - coef @ center
+                coef[fold, index, target], intercept[fold, index, target] = weights, bias
     return problem.objective(coef, intercept), coef, intercept
 
 
 def _fit(Z: Doubles, y: Doubles, problem: FitProblem, alpha: float, start: LinearModel) -> LinearModel:
-    """Fit one model to standardised rows."""
+    """Fit one model."""
     if problem.penalty == "l1":
         return proximal(Z, y, _slopes_of(problem.loss), alpha)
     if problem.loss != "hinge":
@@ -109,6 +107,21 @@ def newton(
         weights, bias, scores = weights + size * step[:-1], bias + size * step[-1], scores + size * change
         now = objective(scores, weights)
     return weights, bias
+
+
+def ridges(Z: Doubles, y: Doubles, alphas: Sequence[float]) -> tuple[Doubles, Doubles]:
+    """Solve the ridge regressions of all targets.
+
+    Returns
+    -------
+    float64 array [penalties, targets, columns]
+    float64 array [penalties, targets]
+    """
+    mean, level = Z.mean(0), y.mean(0)
+    matrix = Z.T @ Z / len(Z) - np.outer(mean, mean)
+    right = Z.T @ y / len(Z) - np.outer(mean, level)
+    coef = np.stack([np.linalg.solve(matrix + alpha * np.eye(len(mean)), right).T for alpha in alphas])
+    return coef, level - coef @ mean
 
 
 def joint(Z: Doubles, y: Doubles, alpha: float) -> tuple[Doubles, Doubles]:

@@ -1,8 +1,8 @@
-"""bitlane's programs: a Gram matrix of codes and Newton's method on codes, from floats or an encoded table; SGD."""
+"""bitlane's programs: `LinearRegressor` and `LinearClassifier`, from floats or an encoded table, a search, and SGD."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import bitlane
-from bitlane.encoded.coded_rows import CodedRows, CodeScale
 from bitlane.encoded.table import EncodedTable
 from bitlane.solvers.centered import solve_centered
 from bitlane.solvers.least_squares import ridge_path
@@ -23,74 +22,60 @@ from .with_numpy import EPOCHS
 from .with_scikit import always
 
 TOLERANCES = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
-SAMPLE = 4096  # rows that deviations of columns are taken from
 GIVEN = "the encoded table"
 
 
-class StandardUnits:
-    """Coded rows whose scale is that of standardised columns: penalties are then in those units, and no row changes.
-
-    Parameters
-    ----------
-    coded : CodedRows
-    spread : float64 array [m]
-        Standard deviations of the stored columns.
-    """
-
-    def __init__(self, coded: CodedRows, spread: Doubles):
-        self._coded, self.spread = coded, spread
-        self.shape, self.bits = coded.shape, coded.bits
-        self.scale = CodeScale(coded.scale.center / spread, coded.scale.unit / spread)
-        self.blocks = coded.blocks
+def encoded(problem: FitProblem) -> EncodedTable:
+    """Return the table with 8 bits."""
+    return EncodedTable.of(problem.X, bits=8, threads=1)
 
 
-def encoded(problem: FitProblem) -> tuple[EncodedTable, Doubles]:
-    """Return the table with 8 bits, and deviations of its stored columns from a sample of the rows."""
-    table = EncodedTable.of(problem.X, bits=8, threads=1)
-    active = table.coded.column_codes.active
-    step = max(1, len(problem.X) // SAMPLE)
-    spread = problem.X[::step].std(0, dtype=np.float64)[active]
-    span = (table.ranges.high - table.ranges.low)[active]
-    return table, np.maximum(spread, span / np.sqrt(len(problem.X)))
+def estimator(problem: FitProblem, tolerance: float, stored: EncodedTable | None) -> FittedModels:
+    """Fit `LinearRegressor` or `LinearClassifier` with the solver that it chooses."""
+    rows = stored or problem.X
+    settings: dict[str, Any] = {"penalty": problem.penalty, "alpha": problem.alphas[0], "tol": tolerance}
+    if problem.loss == "squared_error":
+        model: Any = bitlane.LinearRegressor(**settings).fit(rows, problem.y)
+    else:
+        labels = problem.y[:, 0] if problem.y.shape[1] == 1 else problem.y.argmax(1)
+        model = bitlane.LinearClassifier(loss=problem.loss, **settings).fit(rows, labels)
+    return FittedModels(model.coef_, model.intercept_, model.solution_.bytes_read)
 
 
-def squares(problem: FitProblem, rung: Any, given: Any) -> FittedModels:
-    """Solve ridge regressions from exact integer Gram matrices of the codes, one for each fold, in one read."""
-    table, spread = given or encoded(problem)
-    rows = StandardUnits(table.coded, spread)
+def searched_squares(problem: FitProblem, rung: Any, stored: EncodedTable | None) -> FittedModels:
+    """Solve ridge regressions from exact integer Gram matrices of codes, one for each fold, in one read."""
+    table = stored or encoded(problem)
     folds = np.zeros(len(problem.X), np.intp)
-    for fold in range(problem.folds if problem.folds > 1 else 0):
+    for fold in range(problem.folds):
         folds[~problem.kept(fold)] = fold
-    pieces = coded_fold_moments(rows, problem.y, folds, threads=1)
+    pieces = coded_fold_moments(table.coded, problem.y, folds, threads=1)
     total = sum(pieces[1:], start=pieces[0])
     coef, intercept = _empty(problem)
     for fold in range(problem.folds):
-        moments: Moments = total if problem.folds == 1 else total - pieces[fold]
+        moments: Moments = total - pieces[fold]
         for place, found in enumerate(ridge_path(moments, [alpha * moments.weight for alpha in problem.alphas])):
-            coef[fold, place][:, table.coded.column_codes.active] = found.coefficients.T / spread
+            coef[fold, place][:, table.column_codes.active] = found.coefficients.T
             intercept[fold, place] = found.intercepts
-    return FittedModels(coef, intercept, _bytes(problem, table, given))
+    return FittedModels(coef, intercept, _bytes(problem, stored) + table.nbytes)
 
 
-def newton(problem: FitProblem, tolerance: float, given: Any) -> FittedModels:
-    """Fit all models to the codes by Newton's method with Hessians of sampled rows."""
-    table, spread = given or encoded(problem)
+def searched(problem: FitProblem, tolerance: float, stored: EncodedTable | None) -> FittedModels:
+    """Fit all folds and penalties side by side, by passes over the codes."""
+    table = stored or encoded(problem)
     models = list(product(range(problem.folds), problem.alphas, range(problem.y.shape[1])))
-    masks = np.stack([problem.kept(fold) for fold in range(problem.folds)], 1) if problem.folds > 1 else None
     chosen = linear_models(
         problem.y,
         problem.loss,
         [alpha for _, alpha, _ in models],
         float(problem.penalty == "l1"),
-        masks,
+        np.stack([problem.kept(fold) for fold in range(problem.folds)], 1),
         [target for _, _, target in models],
-        [fold for fold, _, _ in models] if problem.folds > 1 else None,
+        [fold for fold, _, _ in models],
     )
-    found = solve_centered(StandardUnits(table.coded, spread), chosen, tol=tolerance, threads=1)
+    found = solve_centered(table.coded, chosen, tol=tolerance, threads=1)
     coef = _empty(problem)[0]
-    flat = coef.reshape(len(models), -1)
-    flat[:, table.coded.column_codes.active] = found.coefficients / spread
-    return FittedModels(coef, found.intercepts, found.bytes_read + _bytes(problem, None, given))
+    coef.reshape(len(models), -1)[:, table.column_codes.active] = found.coefficients
+    return FittedModels(coef, found.intercepts, found.bytes_read + _bytes(problem, stored))
 
 
 def sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
@@ -107,20 +92,21 @@ def _empty(problem: FitProblem) -> tuple[Doubles, Doubles]:
     return np.zeros((*problem.shape_of_models, problem.X.shape[1])), np.zeros(problem.shape_of_models)
 
 
-def _bytes(problem: FitProblem, table: EncodedTable | None, given: Any) -> int:
-    """Return the bytes of two reads of the floats, unless they were encoded before, and of a read of the codes."""
-    return (0 if given else 2 * problem.X.nbytes) + (table.nbytes if table else 0)
+def _bytes(problem: FitProblem, stored: EncodedTable | None) -> int:
+    """Return the bytes of two reads of the floats, unless they were encoded before."""
+    return 0 if stored else 2 * problem.X.nbytes
 
 
 def programs(problem: FitProblem) -> Iterator[Program]:
     """Yield the programs of bitlane that fit the problem."""
     make = partial(Program, version=str(getattr(bitlane, "__version__", "")), ours=True)
-    solvers: dict[str, tuple[Callable[..., FittedModels], tuple[Any, ...]]] = {}
-    if problem.loss == "squared_error" and problem.penalty == "l2":
-        solvers["Gram"] = squares, (0,)
-    solvers["Newton"] = newton, TOLERANCES
-    for name, (fit, ladder) in solvers.items():
-        yield make(f"bitlane, {name}, 8 bits", fit, always(ladder))
-        yield make(f"bitlane, {name}, encoded", fit, always(ladder), encoded, GIVEN)
-    if problem.penalty == "l2" and len(problem.alphas) == problem.folds == problem.y.shape[1] == 1:
-        yield make("bitlane, SGD, 8 bits", sgd, lambda _: EPOCHS)
+    ladder = always((TOLERANCES[-1],) if problem.loss == "squared_error" and problem.penalty == "l2" else TOLERANCES)
+    if problem.folds > 1:
+        fit = searched_squares if len(ladder(problem)) == 1 else searched
+        yield make("bitlane, search", fit, ladder)
+        yield make("bitlane, search, encoded", fit, ladder, encoded, GIVEN)
+        return
+    yield make("bitlane, auto", estimator, ladder)
+    yield make("bitlane, auto, encoded", estimator, ladder, encoded, GIVEN)
+    if problem.penalty == "l2" and problem.y.shape[1] == 1:
+        yield make("bitlane, SGD, 8 bits", sgd, always(EPOCHS))

@@ -1,10 +1,9 @@
-"""What all programs of a cell minimise: mean losses, plus penalties in units of standardised columns."""
+"""What all programs of a cell minimise: mean losses of a standardised table, plus penalties."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +18,12 @@ class FitProblem:
     """A table, and the models that are fitted to it: one for each fold, penalty and target.
 
     Model (f, a, k) minimises the mean over the rows outside fold f of the loss of target k, plus
-    ``alphas[a] / 2 * sum((coef * spread)**2)``, or ``alphas[a] * sum(abs(coef * spread))`` for l1; `spread` holds the
-    standard deviations of the columns. The intercept is free.
+    ``alphas[a] / 2 * sum(coef**2)``, or ``alphas[a] * sum(abs(coef))`` for l1. The intercept is free.
 
     Attributes
     ----------
     X : float32 array [rows, n]
+        Standardised columns; see `standardised`.
     y : float32 array [rows, targets]
         -1 and 1 for log loss and hinge; one column a class.
     loss : {"squared_error", "log_loss", "hinge"}
@@ -55,14 +54,6 @@ class FitProblem:
         """Folds, penalties, targets."""
         return self.folds, len(self.alphas), self.y.shape[1]
 
-    @cached_property
-    def moments(self) -> tuple[Doubles, Doubles]:
-        """Means and standard deviations of the columns; 1 for the deviation of a constant column."""
-        rows = len(self.X)
-        mean = sum(block.sum(0) for _, block in self.blocks()) / rows
-        variance = sum(((block - mean) ** 2).sum(0) for _, block in self.blocks()) / rows
-        return np.asarray(mean), np.where(variance > 1e-14 * (mean**2 + 1e-300), np.sqrt(variance), 1.0)
-
     def blocks(self) -> Iterator[tuple[slice, Doubles]]:
         """Yield consecutive rows as float64, and where they are."""
         step = max(1, BLOCK_VALUES // self.X.shape[1])
@@ -84,7 +75,6 @@ class FitProblem:
         Parameters
         ----------
         coef : array [folds, penalties, targets, n]
-            In the units of X.
         intercept : array [folds, penalties, targets]
         """
         coef = np.asarray(coef, np.float64).reshape(*self.shape_of_models, -1)
@@ -95,8 +85,7 @@ class FitProblem:
             scores = (block @ coef.reshape(-1, block.shape[1]).T).reshape(-1, *self.shape_of_models) + intercept
             losses = losses_of(self.loss, scores, self.y[some, None, None, :].astype(np.float64))
             sums += (losses * kept[some][:, :, None, None]).sum(0)
-        scaled = coef * self.moments[1]
-        size = np.abs(scaled).sum(-1) if self.penalty == "l1" else (scaled**2).sum(-1) / 2
+        size = np.abs(coef).sum(-1) if self.penalty == "l1" else (coef**2).sum(-1) / 2
         means = sums / kept.sum(0)[:, None, None] + np.asarray(self.alphas)[:, None] * size
         return float(means.mean())
 
@@ -110,13 +99,27 @@ def losses_of(loss: str, scores: Doubles, y: Doubles) -> Doubles:
     return np.maximum(0.0, 1.0 - y * scores)
 
 
+def standardise(X: Floats, shifted: bool) -> None:
+    """Divide the columns of X by their standard deviations, and with `shifted` subtract the means before; in place.
+
+    Constant columns become 0 with `shifted`, and stay as they are without.
+    """
+    step = max(1, BLOCK_VALUES // X.shape[1])
+    starts = range(0, len(X), step)
+    mean = sum(X[first : first + step].sum(0, dtype=np.float64) for first in starts) / len(X)
+    squares = sum(((X[first : first + step] - mean) ** 2).sum(0) for first in starts) / len(X)
+    spread = np.sqrt(np.where(squares > 1e-14 * mean**2, squares, 1))
+    for first in starts:
+        block = X[first : first + step]
+        block[:] = (block - mean * shifted) / spread
+
+
 def l1_strength(X: Floats, y: Floats, share: float) -> float:
-    """Return `share` of the least l1 penalty of standardised columns at which all coefficients are 0.
+    """Return `share` of the least l1 penalty at which all coefficients are 0.
 
     For squares, and for log loss with labels -1 and 1 (whose slope at the constant model is half of y minus its mean).
     """
-    center, spread = X.mean(0, dtype=np.float64), X.std(0, dtype=np.float64)
     residual = y[:, 0] - y[:, 0].mean(dtype=np.float64)
-    slope = (residual @ X.astype(np.float64) - residual.sum() * center) / np.where(spread > 0, spread, 1) / len(X)
+    slope = residual @ X.astype(np.float64) / len(X)
     halved = 0.5 if set(np.unique(y)) == {-1.0, 1.0} else 1.0
     return float(share * halved * np.abs(slope).max())

@@ -12,7 +12,6 @@ from .contender import FittedModels, Program
 from .problems import Doubles, FitProblem, Floats
 
 BATCH = 64
-BLOCK_VALUES = 1 << 18  # of the rows that stay in the cache
 LAST_RATE = 0.03  # of SGD's last epoch, over that of its first
 EPOCHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -26,29 +25,6 @@ def iterations(least: int = 2, most: int = 2000, factor: float = 1.25) -> list[i
     return rungs
 
 
-def standardised(X: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return standardised rows in float32, means and deviations, with two reads of X and one of the copy's writes."""
-    rows, columns = X.shape
-    step = max(1, BLOCK_VALUES // columns)
-    shift = X[: min(rows, 1000)].mean(0)
-    sums, squares = np.zeros(columns), np.zeros(columns)
-    for first in range(0, rows, step):
-        block = X[first : first + step] - shift
-        sums += block.sum(0)
-        squares += np.einsum("ij,ij->j", block, block)
-    mean = sums / rows
-    spread = np.sqrt(np.maximum(squares / rows - mean**2, 0))
-    spread[spread <= 1e-6 * np.abs(shift)] = 1
-    spread[spread == 0] = 1
-    center, scale = (shift + mean).astype(np.float32), spread.astype(np.float32)
-    Z = np.empty_like(X)
-    for first in range(0, rows, step):
-        some = slice(first, first + step)
-        np.subtract(X[some], center, out=Z[some])
-        Z[some] *= 1 / scale
-    return Z, center, scale
-
-
 def each_fold(problem: FitProblem) -> Iterator[tuple[int, Floats, Floats]]:
     """Yield each fold with a copy of its rows and labels; without folds, the table itself."""
     for fold in range(problem.folds):
@@ -56,14 +32,8 @@ def each_fold(problem: FitProblem) -> Iterator[tuple[int, Floats, Floats]]:
         yield (fold, problem.X, problem.y) if mask.all() else (fold, problem.X[mask], problem.y[mask])
 
 
-def in_user_units(weights: Any, bias: Any, center: Floats, scale: Floats) -> tuple[Doubles, Doubles]:
-    """Return coefficients [..., n] and intercepts of models of standardised rows."""
-    coef = np.asarray(weights, np.float64) / scale
-    return coef, np.asarray(bias - coef @ center.astype(np.float64))
-
-
 # --- a Gram matrix
-GRAM_FORMS = ("float32 of X itself", "float32 of centred blocks", "float64 of centred blocks")
+GRAM_FORMS = ("float32", "float64")
 
 
 def gram(problem: FitProblem, form: str, given: Any) -> FittedModels:
@@ -72,40 +42,21 @@ def gram(problem: FitProblem, form: str, given: Any) -> FittedModels:
 
     X, y = problem.X, problem.y
     rows, columns = X.shape
-    edges = np.linspace(0, rows, problem.folds + 1).astype(int)
-    shift = np.zeros(columns, np.float32) if form == GRAM_FORMS[0] else X[:1000].mean(0)
-    exact = np.float64 if form == GRAM_FORMS[2] else np.float32
     pieces = []
-    for first, last in pairwise(edges):
-        matrix, right = np.zeros((columns, columns)), np.zeros((columns, y.shape[1]))
-        sums = np.zeros(columns)
-        step = last - first if form == GRAM_FORMS[0] else max(4096, columns)
-        for start in range(first, last, max(step, 1)):
-            some = slice(start, min(start + step, last))
-            block = X[some] if form == GRAM_FORMS[0] else (X[some] - shift).astype(exact)
-            matrix += block.T @ block
-            right += block.T @ y[some].astype(exact)
-            sums += block.sum(0, dtype=np.float64)
-        pieces.append((last - first, matrix, right, sums, y[first:last].sum(0, dtype=np.float64)))
-    total = [sum(part) for part in zip(*pieces, strict=True)]
-    coef = np.empty((*problem.shape_of_models, columns))
-    intercept = np.empty(problem.shape_of_models)
+    for first, last in pairwise(np.linspace(0, rows, problem.folds + 1).astype(int)):
+        block, labels = X[first:last].astype(form, copy=False), y[first:last].astype(form, copy=False)
+        right = (block.T @ labels).astype(np.float64)
+        sums = block.sum(0, dtype=np.float64), labels.sum(0, dtype=np.float64)
+        pieces.append((last - first, (block.T @ block).astype(np.float64), right, *sums))
+    coef, intercept = np.empty((*problem.shape_of_models, columns)), np.empty(problem.shape_of_models)
     for fold in range(problem.folds):
-        count, matrix, right, sums, labels = (
-            total if problem.folds == 1 else [every - part for every, part in zip(total, pieces[fold], strict=True)]
-        )
+        others = [piece for place, piece in enumerate(pieces) if problem.folds == 1 or place != fold]
+        count, matrix, right, sums, labels = (sum(part) for part in zip(*others, strict=True))
         mean, level = sums / count, labels / count
-        matrix = matrix / count - np.outer(mean, mean)
-        right = right / count - np.outer(mean, level)
-        # The penalty is that of the whole table's deviations, whichever fold is left out.
-        whole = np.asarray(total[1]).diagonal() / rows - (np.asarray(total[3]) / rows) ** 2
-        spread = np.sqrt(np.where(whole > 0, whole, 1))
+        matrix, right = matrix / count - np.outer(mean, mean), right / count - np.outer(mean, level)
         for index, alpha in enumerate(problem.alphas):
-            scaled = matrix / np.outer(spread, spread)
-            scaled[np.diag_indices(columns)] += alpha
-            weights = solve(scaled, right / spread[:, None], assume_a="sym") / spread[:, None]
-            coef[fold, index] = weights.T
-            intercept[fold, index] = level - (mean + shift) @ weights
+            weights = solve(matrix + alpha * np.eye(columns), right, assume_a="pos")
+            coef[fold, index], intercept[fold, index] = weights.T, level - mean @ weights
     return FittedModels(coef, intercept, X.nbytes)
 
 
@@ -118,16 +69,15 @@ def lbfgs(problem: FitProblem, limit: int, given: Any) -> FittedModels:
     targets = problem.y.shape[1]
     read = 0
     for fold, X, y in each_fold(problem):
-        Z, center, scale = standardised(X)
-        start = np.zeros((Z.shape[1] + 1) * targets)
+        start = np.zeros((X.shape[1] + 1) * targets)
         for index, alpha in sorted(enumerate(problem.alphas), key=lambda pair: -pair[1]):
 
-            def objective(flat: Doubles, Z: Floats = Z, y: Floats = y, alpha: float = alpha) -> tuple[float, Doubles]:
+            def objective(flat: Doubles, X: Floats = X, y: Floats = y, alpha: float = alpha) -> tuple[float, Doubles]:
                 weights = flat.reshape(-1, targets)
-                scores = Z @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32)
+                scores = X @ weights[:-1].astype(np.float32) + weights[-1].astype(np.float32)
                 loss, slope = SLOPES[problem.loss](scores, y)
                 gradient = np.empty_like(weights)
-                gradient[:-1] = Z.T @ slope
+                gradient[:-1] = X.T @ slope
                 gradient[-1] = slope.sum(0, dtype=np.float64)
                 gradient /= len(y)
                 gradient[:-1] += alpha * weights[:-1]
@@ -137,9 +87,8 @@ def lbfgs(problem: FitProblem, limit: int, given: Any) -> FittedModels:
             found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
             start = found.x
             weights = start.reshape(-1, targets)
-            coef[fold, index], intercept[fold, index] = in_user_units(weights[:-1].T, weights[-1], center, scale)
-            read += 2 * found.nfev * Z.nbytes
-        read += 2 * X.nbytes
+            coef[fold, index], intercept[fold, index] = weights[:-1].T, weights[-1]
+            read += 2 * found.nfev * X.nbytes
     return FittedModels(coef, intercept, read)
 
 
@@ -170,26 +119,25 @@ SLOPES: dict[str, Callable[[Floats, Floats], tuple[float, Floats]]] = {
 # --- SGD
 def sgd(problem: FitProblem, epochs: int, given: dict[str, float]) -> FittedModels:
     """Mini-batch SGD in float32 BLAS, rows in the table's order; the rate falls from epoch to epoch."""
-    Z, center, scale = standardised(problem.X)
+    X = problem.X
     targets, alpha = problem.y.shape[1], np.float32(problem.alphas[0])
     middle = problem.y.mean(0) if problem.loss == "squared_error" else np.zeros(targets, np.float32)
     labels, bias = problem.y - middle, np.zeros(targets, np.float32)
-    weights: Floats = np.zeros((Z.shape[1], targets), np.float32)
+    weights: Floats = np.zeros((X.shape[1], targets), np.float32)
     if targets == 1:  # products with vectors are quicker than those with matrices of one column
         labels, weights, bias = labels[:, 0], weights[:, 0], bias[0]
     slopes = SLOPES[problem.loss]
-    first = given["rate"] * BATCH / max(float((Z[:1000] ** 2).sum()) / min(len(Z), 1000), 1.0)
+    first = given["rate"] * BATCH / max(float((X[:1000] ** 2).sum()) / min(len(X), 1000), 1.0)
     for epoch in range(epochs):
         rate = np.float32(first * LAST_RATE ** (epoch / max(epochs - 1, 1)))
         step = rate / BATCH
-        for start in range(0, len(Z), BATCH):
-            rows = Z[start : start + BATCH]
+        for start in range(0, len(X), BATCH):
+            rows = X[start : start + BATCH]
             slope = slopes(rows @ weights + bias, labels[start : start + BATCH])[1]
             weights *= 1 - rate * alpha
             weights -= step * (rows.T @ slope)
             bias -= step * slope.sum(0)
-    coef, intercept = in_user_units(weights.T, bias, center, scale)
-    return FittedModels(coef, intercept + middle, (2 + epochs) * problem.X.nbytes)
+    return FittedModels(np.float64(weights.T), np.float64(bias + middle), epochs * X.nbytes)
 
 
 def tune(problem: FitProblem) -> dict[str, float]:

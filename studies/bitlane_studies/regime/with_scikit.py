@@ -1,16 +1,15 @@
-"""scikit-learn's linear models, each on standardised float32 rows or on scaled CSR rows, one model after the other."""
+"""scikit-learn's linear models, each on the float32 rows or on CSR rows, one model after the other."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from .contender import FittedModels, Program
-from .problems import FitProblem, Floats
-from .with_numpy import EPOCHS, each_fold, in_user_units, iterations, standardised
+from .problems import FitProblem
+from .with_numpy import EPOCHS, each_fold, iterations
 
 TOLERANCES = tuple(10.0**-power for power in np.arange(0.0, 7.1, 0.5))
 Make = Callable[[FitProblem, float, int, Any], Any]  # problem, alpha, rows, rung: an estimator
@@ -25,7 +24,7 @@ def estimator_fit(make: Make, sparse: bool = False, warm: bool = False) -> Fit:
     make : callable
         Of the problem, the penalty, the number of rows, and the rung.
     sparse : bool
-        Rows are CSR, which was made before, and only scaled.
+        Rows are CSR, which was made before.
     warm : bool
         Models of one fold start from the one before.
     """
@@ -33,7 +32,7 @@ def estimator_fit(make: Make, sparse: bool = False, warm: bool = False) -> Fit:
     def fit(problem: FitProblem, rung: Any, given: Any) -> FittedModels:
         coef, intercept = np.empty((*problem.shape_of_models, problem.X.shape[1])), np.empty(problem.shape_of_models)
         for fold, X, y in each_fold(problem):
-            rows, center, scale = _scaled_csr(problem, fold, given) if sparse else standardised(X)
+            rows = given["csr"][problem.kept(fold)] if sparse and problem.folds > 1 else given["csr"] if sparse else X
             last = None
             for index, alpha in sorted(enumerate(problem.alphas), key=lambda pair: -pair[1]):
                 model = make(problem, alpha, len(y), rung)
@@ -42,8 +41,8 @@ def estimator_fit(make: Make, sparse: bool = False, warm: bool = False) -> Fit:
                         model = last.set_params(**model.get_params())
                     model.fit(rows, y[:, target])
                     last = model
-                    found = in_user_units(np.ravel(model.coef_), np.ravel(model.intercept_)[0], center, scale)
-                    coef[fold, index, target], intercept[fold, index, target] = found
+                    coef[fold, index, target] = np.ravel(model.coef_)
+                    intercept[fold, index, target] = np.ravel(model.intercept_)[0]
         return FittedModels(coef, intercept)
 
     return fit
@@ -55,28 +54,10 @@ def ridge(problem: FitProblem, rung: Any, given: Any) -> FittedModels:
 
     coef, intercept = np.empty((*problem.shape_of_models, problem.X.shape[1])), np.empty(problem.shape_of_models)
     for fold, X, y in each_fold(problem):
-        Z, center, scale = standardised(X)
         for index, alpha in enumerate(problem.alphas):
-            model = Ridge(alpha=alpha * len(y), solver=rung).fit(Z, y)
-            weights = np.reshape(model.coef_, (y.shape[1], -1))
-            coef[fold, index], intercept[fold, index] = in_user_units(weights, model.intercept_, center, scale)
+            model = Ridge(alpha=alpha * len(y), solver=rung).fit(X, y)
+            coef[fold, index], intercept[fold, index] = np.reshape(model.coef_, (y.shape[1], -1)), model.intercept_
     return FittedModels(coef, intercept)
-
-
-def _scaled_csr(problem: FitProblem, fold: int, given: Any) -> tuple[Any, Floats, Floats]:
-    """Return CSR rows over their columns' deviations, and no centres."""
-    rows = given["csr"]
-    mask = problem.kept(fold)
-    if not mask.all():
-        rows = rows[mask]
-    count = rows.shape[0]
-    sums = np.bincount(rows.indices, rows.data, rows.shape[1]) / count
-    squares = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, rows.shape[1]) / count
-    spread = np.sqrt(np.maximum(squares - sums**2, 0))
-    scale = np.where(spread > 0, spread, 1).astype(np.float32)
-    scaled = copy.copy(rows)
-    scaled.data = rows.data / scale[rows.indices]
-    return scaled, np.zeros_like(scale), scale
 
 
 def to_csr(problem: FitProblem) -> dict[str, Any]:

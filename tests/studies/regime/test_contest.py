@@ -14,7 +14,7 @@ from bitlane_studies.regime import cells, map, one_cell, report, tables, with_nu
 from bitlane_studies.regime.contender import FittedModels, Program
 from bitlane_studies.regime.contest import compete, first_rung
 from bitlane_studies.regime.optimum import optimum_of
-from bitlane_studies.regime.problems import FitProblem
+from bitlane_studies.regime.problems import FitProblem, standardise
 
 pytest.importorskip("sklearn")
 
@@ -91,7 +91,9 @@ def test_programs_are_timed_stopped_and_told(small: tuple[FitProblem, float, Fit
 )
 def test_the_programs_come_near_the_optimum(loss: str, labels: str, more: dict[str, object], seed: int) -> None:
     """A wrong penalty, scale or label ends far from it; liblinear alone also shrinks the intercept."""
-    problem = FitProblem(*tables.one_hot(300, 40, labels, seed), loss, sparse=True, **more)  # type: ignore[arg-type]
+    X, y = tables.one_hot(300, 40, labels, seed)
+    standardise(X, shifted=False)
+    problem = FitProblem(X, y, loss, sparse=True, **more)  # type: ignore[arg-type]
     least, _, constant = optimum_of(problem)
     constant = problem.objective(np.zeros((*problem.shape_of_models, 40)), constant)
     found = 0

@@ -8,7 +8,7 @@ import pytest
 from bitlane_studies.regime import images, tables
 from bitlane_studies.regime.cells import CELLS, chosen_cells
 from bitlane_studies.regime.optimum import joint, optimum_of
-from bitlane_studies.regime.problems import FitProblem, l1_strength
+from bitlane_studies.regime.problems import FitProblem, l1_strength, standardise
 
 linear = pytest.importorskip("sklearn.linear_model")
 
@@ -24,10 +24,8 @@ def test_the_objective_is_the_mean_of_the_models(loss: str, penalty: str, seed: 
     rng = np.random.default_rng(seed)
     rows, columns, folds, targets = int(rng.integers(20, 60)), 4, int(rng.integers(1, 4)), int(rng.integers(1, 4))
     X = (rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-2, 3, columns)).astype(np.float32)
-    X[:, 1] = 7  # constant
     problem = FitProblem(X, labels(rows, targets, loss, rng), loss, penalty, (0.1, 0.003), folds)
     coef, intercept = rng.normal(size=(folds, 2, targets, columns)), rng.normal(size=(folds, 2, targets))
-    spread = [float(np.std(X[:, j].astype(float))) or 1.0 for j in range(columns)]
     total, edges = 0.0, [int(rows * fold / folds) for fold in range(folds + 1)]
     for fold in range(folds):
         out = set(range(edges[fold], edges[fold + 1])) if folds > 1 else set()
@@ -44,16 +42,14 @@ def test_the_objective_is_the_mean_of_the_models(loss: str, penalty: str, seed: 
                             "hinge": max(0.0, 1 - y * score),
                         }[loss]
                     )
-                scaled = w * spread
-                total += np.mean(losses) + alpha * (np.abs(scaled).sum() if penalty == "l1" else (scaled**2).sum() / 2)
+                total += np.mean(losses) + alpha * (np.abs(w).sum() if penalty == "l1" else (w**2).sum() / 2)
     assert problem.objective(coef, intercept) == pytest.approx(total / (folds * 2 * targets), rel=1e-9)
 
 
 def test_the_optimum_is_that_of_scikit_learn(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, y = tables.dense(300, 6, "first", seed)
-    center, spread = X.mean(0, dtype=float), X.std(0, dtype=float)
-    Z = (X - center) / spread
+    standardise(X, shifted=True)
     alpha = 10.0 ** rng.uniform(-4, -1)
     models = {
         ("log_loss", "l2"): linear.LogisticRegression(C=1 / (alpha * 300), tol=1e-10, max_iter=10_000),
@@ -67,22 +63,22 @@ def test_the_optimum_is_that_of_scikit_learn(seed: int) -> None:
         problem = FitProblem(X, y, loss, penalty, (alpha,))
         least, coef, intercept = optimum_of(problem)
         assert problem.objective(coef, intercept) == least
-        model.fit(Z, y[:, 0])
-        theirs = np.ravel(model.coef_) / spread
-        other = problem.objective(theirs, np.ravel(model.intercept_)[0] - theirs @ center)
+        model.fit(X.astype(float), y[:, 0])
+        other = problem.objective(np.ravel(model.coef_), np.ravel(model.intercept_))
         assert least <= other * (1 + 1e-9) and other <= least * (1 + 1e-4)
 
 
 def test_the_optimum_of_the_hinge_has_a_small_subgradient(seed: int) -> None:
     """No step along random directions lowers the objective by more than the parabola at the corner may hide."""
     X, y = tables.dense(200, 4, "first", seed)
+    standardise(X, shifted=True)
     problem = FitProblem(X, y, "hinge")
     least, coef, intercept = optimum_of(problem)
     rng = np.random.default_rng(seed)
     for size in (1e-3, 1e-2, 0.1):
         for _ in range(20):
             step = size * rng.normal(size=5)
-            moved = problem.objective(coef + step[:4] / problem.moments[1], intercept + step[4])
+            moved = problem.objective(coef + step[:4], intercept + step[4])
             assert moved > least - 1e-4
 
 
@@ -99,10 +95,21 @@ def test_many_logistic_regressions_at_once(seed: int) -> None:
 def test_at_the_l1_strength_of_1_nothing_is_chosen(seed: int) -> None:
     for kind in ("numbers", "first"):
         X, y = tables.dense(200, 5, kind, seed)
+        standardise(X, shifted=True)
         loss = "squared_error" if kind == "numbers" else "log_loss"
         none = optimum_of(FitProblem(X, y, loss, "l1", (l1_strength(X, y, 1.001),)))[1]
         some = optimum_of(FitProblem(X, y, loss, "l1", (l1_strength(X, y, 0.9),)))[1]
         assert not none.any() and some.any()
+
+
+@pytest.mark.parametrize("shifted", [True, False])
+def test_columns_are_standardised(shifted: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(300, 4)) * [1, 100, 0.01, 0] + [5, 100, 0, 3]).astype(np.float32)
+    mean, spread = X.mean(0, dtype=float), X.std(0, dtype=float)
+    expected = (X - mean * shifted) / np.where(spread > 1e-5, spread, 1)
+    standardise(X, shifted)
+    np.testing.assert_allclose(X, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_tables_have_their_shapes_and_learnable_labels(seed: int) -> None:
