@@ -35,6 +35,7 @@ NARROWER = 0.5, 0.125  # the next width, as a share: at most and at least
 ROUGH = 0.01  # of the width: what the next step may promise where the width still shrinks
 SETTLED = 1e-9  # of an objective: a promise that leaves a gap to the smooth part of hinge
 LEAST_PROMISE = 1e-13  # as a share of the objective
+PROOF = 1e-3  # of a tolerance: a gap that is left when a step promises so little is not closed
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
@@ -55,7 +56,7 @@ class CenteredFit:
     estimates : float64 array [models]
         Of what the objective is above its optimum: what the next step of Newton's method would gain.
     converged : bool array [models]
-        Whether the gap, or the estimate if that is infinite, is within the tolerance.
+        Whether the gap or the estimate is within the tolerance.
     iterations, passes, exact_reads, bytes_read : int
         Passes count how often all coded rows were read, for all models together, and `bytes_read` is of these.
     """
@@ -143,7 +144,7 @@ def solve_centered(
         objectives,
         gaps,
         estimates,
-        np.where(np.isfinite(gaps), gaps, estimates) <= tol * np.maximum(objectives, floors),
+        (gaps <= tol * np.maximum(objectives, floors)) | (estimates <= tol * np.maximum(objectives, floors)),
         iterations,
         objective.passes,
         reads,
@@ -169,7 +170,9 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
             objective, search.points[left], left, search.slope_sums[left], search.slope_sizes[left]
         )
         wanted = tol * np.maximum(objectives, search.floors)
-        left = left[np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > LEAST_PROMISE)]
+        left = left[
+            np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > max(LEAST_PROMISE, PROOF * tol))
+        ]
         if not left.size:
             break
         smooth = np.maximum(search.objectives[left] - objectives[left], 1e-300)

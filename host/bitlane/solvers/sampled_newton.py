@@ -21,6 +21,11 @@ STALLED = 4  # a tiny promise that falls by less is the last
 # Of a Hessian: a share of its diagonal is added, and of that of a loss with second derivative 1. Hinge has none outside
 # its smooth part.
 DAMPING, HINGE_DAMPING = 1e-9, 1e-7
+# What a sample does not see of a column: the curvature of one of its rows at the end of the range. So a column that
+# differs in rows outside the sample alone does not take a huge step. More after a step that does not help, less after
+# one that does; from `SEEN` on, the promise of a step tells how far the optimum is.
+UNSEEN, LEAST_UNSEEN, SEEN = 1.0, 2.0**-12, 2.0**-6
+MORE_UNSEEN, LESS_UNSEEN = 16.0, 4.0
 # Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
 # rows across it; less after each full step that helps.
 FIRST_REACH = 1.0
@@ -63,6 +68,7 @@ class SampledNewton:
         self._lengths, self.iterations = np.ones(count), 0
         self._reaches = np.full(count, FIRST_REACH)
         self._sample = HessianSample(*objective.rows.shape)
+        self._unseen = np.full(count, UNSEEN if self._sample.wanted < objective.rows.shape[0] else 0.0)
         self._sizes = np.full(objective.rows.shape[1] + 1, 2.0 ** (2 * objective.rows.bits - 4))  # squares of codes
         self._sizes[-1] = 1.0
         weights = objective.models.row_weights
@@ -99,10 +105,12 @@ class SampledNewton:
                     size = max(self.objectives[k], self.floors[k])
                     stalled = last[k] / STALLED < self.decrements[k] <= TINY * size
                     last[k] = self.decrements[k]
-                    if self.decrements[k] <= tolerances[k] * size or stalled:
+                    seen = self._unseen[k] <= SEEN
+                    if (seen and self.decrements[k] <= tolerances[k] * size) or stalled:
                         continue
                 else:
                     self._lengths[k] /= SHORTER
+                    self._unseen[k] *= MORE_UNSEEN
                     if self._lengths[k] < SHORTEST:
                         continue
                 trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
@@ -117,6 +125,7 @@ class SampledNewton:
         self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
         if self._lengths[k] == 1:
             self._reaches[k] /= LESS_REACH
+            self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] / LESS_UNSEEN) if self._unseen[k] else 0.0
         self._reaches[k] = max(self._reaches[k], self.objective.smooth_loss.width)
         first = np.isinf(self.first_decrements[k])
         if first:
@@ -145,5 +154,8 @@ class SampledNewton:
             hessian += moments[-1, -1] * np.outer(objective.middles, objective.middles)
         hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
         least = (HINGE_DAMPING if objective.smooth_loss.name == "hinge" else DAMPING) * self._sizes
+        if self._unseen[k]:
+            mean_curvature = float(self.objective.curvatures[k].sum(dtype=np.float64)) / objective.totals[k]
+            least[:-1] += self._unseen[k] * mean_curvature / self._sample.wanted * self._sizes[:-1]
         hessian[np.diag_indices_from(hessian)] += DAMPING * np.diagonal(hessian) + least[: len(hessian)]
         return np.asarray(hessian)

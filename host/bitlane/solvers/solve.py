@@ -68,7 +68,7 @@ def solve_by_passes(problem: Problem) -> Solution:
         coef,
         fit.intercepts + shift,
         fit.objectives,
-        np.where(np.isfinite(fit.gaps), fit.gaps, fit.estimates),
+        np.minimum(fit.gaps, fit.estimates),
         fit.converged,
         fit.iterations,
         fit.passes + fit.exact_reads,
