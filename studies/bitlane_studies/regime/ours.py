@@ -56,7 +56,7 @@ def searched_squares(problem: FitProblem, rung: Any, stored: EncodedTable | None
         for place, found in enumerate(ridge_path(moments, [alpha * moments.weight for alpha in problem.alphas])):
             coef[fold, place][:, table.column_codes.active] = found.coefficients.T
             intercept[fold, place] = found.intercepts
-    return FittedModels(coef, intercept, _bytes(problem, stored) + table.nbytes)
+    return FittedModels(coef, intercept, _bytes(problem, stored) + table.stored_bytes)
 
 
 def searched(problem: FitProblem, tolerance: float, stored: EncodedTable | None) -> FittedModels:

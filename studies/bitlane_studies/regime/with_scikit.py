@@ -9,7 +9,7 @@ import numpy as np
 
 from .contender import FittedModels, Program
 from .problems import FitProblem
-from .with_numpy import EPOCHS, each_fold, iterations
+from .with_numpy import EPOCHS, TUNING, each_fold, iterations, some_rows
 
 TOLERANCES = tuple(10.0**-power for power in np.arange(0.0, 7.1, 0.5))
 Make = Callable[[FitProblem, float, int, Any], Any]  # problem, alpha, rows, rung: an estimator
@@ -110,9 +110,10 @@ def _sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
 
 
 def _tune(problem: FitProblem) -> dict[str, Any]:
-    """Return the rate, and whether to average, that are best after three epochs."""
+    """Return the rate, and whether to average, that are best in a training of some rows."""
+    few = some_rows(problem)
     grid = [{"rate": rate, "average": average} for rate in (1e-4, 1e-3, 1e-2, 1e-1) for average in (False, True)]
-    losses = [problem.objective(*_sgd(problem, 3, each)[:2]) for each in grid]
+    losses = [few.objective(*_sgd(few, TUNING[1], each)[:2]) for each in grid]
     return grid[int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))]
 
 
