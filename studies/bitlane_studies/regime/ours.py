@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import bitlane
+from bitlane import LinearClassifier, LinearRegressor, SGDClassifier, SGDRegressor, __version__
 from bitlane.encoded.table import EncodedTable
 from bitlane.solvers.centered import solve_centered
 from bitlane.solvers.least_squares import ridge_path
@@ -35,10 +35,10 @@ def estimator(problem: FitProblem, tolerance: float, stored: EncodedTable | None
     rows = stored or problem.X
     settings: dict[str, Any] = {"penalty": problem.penalty, "alpha": problem.alphas[0], "tol": tolerance}
     if problem.loss == "squared_error":
-        model: Any = bitlane.LinearRegressor(**settings).fit(rows, problem.y)
+        model: Any = LinearRegressor(**settings).fit(rows, problem.y)
     else:
         labels = problem.y[:, 0] if problem.y.shape[1] == 1 else problem.y.argmax(1)
-        model = bitlane.LinearClassifier(loss=problem.loss, **settings).fit(rows, labels)
+        model = LinearClassifier(loss=problem.loss, **settings).fit(rows, labels)
     return FittedModels(model.coef_, model.intercept_, model.solution_.bytes_read)
 
 
@@ -82,9 +82,9 @@ def sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
     """Fit `SGDRegressor` or `SGDClassifier` with 8 bits, everything else by default."""
     settings: dict[str, Any] = {"bits": 8, "epochs": epochs, "device": "cpu", "random_state": 0}
     if problem.loss == "squared_error":
-        model: Any = bitlane.SGDRegressor(**settings).fit(problem.X, problem.y[:, 0])
+        model: Any = SGDRegressor(**settings).fit(problem.X, problem.y[:, 0])
     else:
-        model = bitlane.SGDClassifier(loss=problem.loss, **settings).fit(problem.X, problem.y[:, 0])
+        model = SGDClassifier(loss=problem.loss, **settings).fit(problem.X, problem.y[:, 0])
     return FittedModels(np.asarray(model.coef_), np.asarray(model.intercept_), model.run_.bytes_read)
 
 
@@ -99,7 +99,7 @@ def _bytes(problem: FitProblem, stored: EncodedTable | None) -> int:
 
 def programs(problem: FitProblem) -> Iterator[Program]:
     """Yield the programs of bitlane that fit the problem."""
-    make = partial(Program, version=str(getattr(bitlane, "__version__", "")), ours=True)
+    make = partial(Program, version=__version__, ours=True)
     ladder = always((TOLERANCES[-1],) if problem.loss == "squared_error" and problem.penalty == "l2" else TOLERANCES)
     if problem.folds > 1:
         fit = searched_squares if len(ladder(problem)) == 1 else searched

@@ -149,9 +149,11 @@ def some_rows(problem: FitProblem) -> FitProblem:
 
 def tune(problem: FitProblem) -> dict[str, float]:
     """Return the first learning rate that is best in a training of some rows."""
-    few = some_rows(problem)
-    losses = {rate: few.objective(*sgd(few, TUNING[1], {"rate": rate})[:2]) for rate in RATES}
-    return {"rate": min(losses, key=lambda rate: losses[rate] if np.isfinite(losses[rate]) else np.inf)}
+    few, losses = some_rows(problem), {}
+    for rate in RATES:
+        ends = [few.objective(*sgd(few, epochs, {"rate": rate})[:2]) for epochs in (TUNING[1], EPOCHS[-1])]
+        losses[rate] = max(ends) if np.isfinite(ends).all() else np.inf  # more epochs must not diverge
+    return {"rate": min(losses, key=lambda rate: losses[rate])}
 
 
 def programs(problem: FitProblem) -> Iterator[Program]:
