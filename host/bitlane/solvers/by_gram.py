@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bitlane.encoded.table import EncodedTable
 
-from .coded_tables import StoredColumns, encoded, stored_bytes
+from .coded_tables import StoredColumns, code_variances, encoded, stored_bytes
 from .costs import codes_are_quicker
 from .least_squares import LeastSquares, ridge
 from .moments import coded_moments, float_moments
@@ -22,8 +22,8 @@ STEPS = 50  # of a refinement, at most
 def solve_by_gram(problem: Problem) -> Solution:
     """Solve least squares with an L2 penalty or none, with one Gram matrix for each different column of weights.
 
-    A table of floats that is large enough is encoded. Where the rounding of its codes is predicted to cost more than
-    the tolerance, or values were clipped, the solution moves on to the optimum of the exact rows.
+    A table of floats that is large enough is encoded. Where rounding and clipping are predicted to cost more than the
+    tolerance, the solution moves on to the optimum of the exact rows.
     """
     table, count = problem.table, problem.targets.shape[1]
     rows = encoded(problem) if isinstance(table, EncodedTable) or codes_are_quicker(*table.shape) else table
@@ -55,8 +55,8 @@ def _from_codes(
     found = ridge(moments, problem.alpha * moments.weight, intercept)
     if rows is problem.table:  # these codes are the table
         return found, np.zeros(len(models)), 0
-    over = rounding_excess(moments, found, rows.coded.scale.unit)
-    if not rows.clipped.any() and (over <= problem.tol).all():
+    over = rounding_excess(moments, found, code_variances(rows))
+    if (over <= problem.tol).all():
         return found, over, 0
     exact = StoredColumns(problem.table, rows.column_codes.active)
     refined = refine(found, moments, exact, targets, weights, STEPS, problem.tol / 10, intercept)

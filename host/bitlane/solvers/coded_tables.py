@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bitlane.encoded.table import EncodedTable
 
 from .problem import Problem
+from .solution import Floats
 
 
 def encoded(problem: Problem) -> EncodedTable:
@@ -25,6 +26,19 @@ def encoded(problem: Problem) -> EncodedTable:
 def stored_bytes(table: Any) -> int:
     """Return the bytes of a read of all rows."""
     return int(table.stored_bytes if isinstance(table, EncodedTable) else table.size * table.dtype.itemsize)
+
+
+def code_variances(rows: EncodedTable) -> Floats:
+    """Return about the mean square of what codes are off the values, at most, float64 [m], in user units.
+
+    A value is anywhere in its interval. A value that was clipped is off by no more than the farthest one.
+    """
+    columns = rows.column_codes
+    beyond = np.maximum(
+        rows.ranges.high - (columns.center + columns.scale), columns.center - columns.scale - rows.ranges.low
+    )
+    clipped = rows.clipped * np.maximum(beyond, 0.0) ** 2
+    return np.asarray(rows.coded.scale.unit**2 / 12 + clipped[columns.active])
 
 
 class StoredColumns:

@@ -11,14 +11,13 @@ from .least_squares import CenteredMoments, LeastSquares
 from .moments import Moments
 
 
-def rounding_excess(moments: Moments, solution: LeastSquares, unit: Floats) -> Floats:
+def rounding_excess(moments: Moments, solution: LeastSquares, variances: Floats) -> Floats:
     """Return about how far a solution on codes is above the minimum on the values, over the objective: [K].
 
-    The middle of an interval is off a value by e, which is spread evenly over the interval: its variance is
-    d = unit**2 / 12, without correlation to other columns. With H the Gram matrix with the penalty, D the diagonal of
-    the d times the weight of the rows, v the coefficients and r the errors, the gradient at v on the values is
-    ``D v`` from the squares of e and a random part of variance ``D mean(r**2)`` from the products of e and r. The
-    excess is half of the gradient's square by the inverse of H.
+    A code is off a value by e, of mean square d, without correlation to other columns. With H the Gram matrix with the
+    penalty, D the diagonal of the d times the weight of the rows, v the coefficients and r the errors, the gradient at
+    v on the values is ``D v`` from the squares of e and a random part of variance ``D mean(r**2)`` from the products
+    of e and r. The excess is half of the gradient's square by the inverse of H.
 
     Parameters
     ----------
@@ -26,12 +25,12 @@ def rounding_excess(moments: Moments, solution: LeastSquares, unit: Floats) -> F
         Of the codes, with columns [m].
     solution : LeastSquares
         Of `ridge` with these moments.
-    unit : float64 array [m]
-        Width of an interval, in user units.
+    variances : float64 array [m]
+        The d, in squares of user units.
     """
     centered = CenteredMoments.of(moments, True)
     inverse = centered.inverse(solution.alpha)
-    v, variance = solution.coefficients, moments.weight * unit**2 / 12
+    v, variance = solution.coefficients, moments.weight * variances
     systematic = np.einsum("jk,jk->k", variance[:, None] * v, inverse @ (variance[:, None] * v))
     random = solution.squared_errors * float(variance @ np.diag(inverse))
     objective = solution.squared_errors * moments.weight + solution.alpha * (v**2).sum(axis=0)
