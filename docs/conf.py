@@ -67,6 +67,8 @@ public_rooms = [
     "bitlane.policies",
     "bitlane.reference",
     "bitlane.data",
+    "bitlane.encoded",
+    "bitlane.solvers",
     "bitlane.evaluation",
     "bitlane.selftest",
     "bitlane.compress",
