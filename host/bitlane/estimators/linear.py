@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.data.arrays import as_labels, as_table, as_targets
+from bitlane.encoded.coded_rows import CODE_BITS
 from bitlane.errors import DataError
 from bitlane.quantization.scaling import Floats
 from bitlane.solvers.problem import PENALTIES, Problem
@@ -121,6 +122,8 @@ class LinearOptimum(LinearModel):
         tol = as_number("tol", as_python(self.tol))
         if tol <= 0:
             raise DataError(f"tol={self.tol}: it must be above 0")
+        if (bits := as_integer("bits", as_python(self.bits), 2, CODE_BITS)) % 2:
+            raise DataError(f"bits={bits}: choose an even number from 2 to {CODE_BITS}")
         return Problem(
             table,
             targets,
@@ -129,7 +132,7 @@ class LinearOptimum(LinearModel):
             1.0 if self.penalty == "l1" else ratio,
             weights,
             as_boolean("fit_intercept", self.fit_intercept),
-            as_integer("bits", as_python(self.bits), 2, 8),
+            bits,
             tol,
             as_integer("max_iter", as_python(self.max_iter), 1),
         )
@@ -156,7 +159,7 @@ class LinearOptimum(LinearModel):
     '{"auto", "gram", "centered"}',
     "0.0",
     '"gram": one read for the Gram matrix; not with L1. "centered": several reads of rows of few bits, with gradients\n'
-    "    of all rows and curvatures of some; for many columns, and for L1.",
+    "    of all rows and curvatures of some; for L1 too.",
 )
 @dataclass(eq=False, repr=False)
 class LinearRegressor(RegressorMixin, RegressionAnswers, LinearOptimum):

@@ -6,6 +6,7 @@ import numpy as np
 
 from bitlane.errors import DataError
 from bitlane.support.processors import processors
+from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
 from .centered import solve_centered
@@ -15,7 +16,7 @@ from .problem import Problem
 from .solution import Floats, Solution
 
 ROUNDS = 8  # of a refinement, at most
-GRAM_COLUMNS = 6_000  # up to which "auto" takes a Gram matrix: its solution takes the cube of them
+WIDE = 4_096  # columns from which on a solver warns
 SOLVERS = ("auto", "gram", "centered")
 
 
@@ -34,8 +35,13 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
     """
     if solver not in SOLVERS:
         raise DataError(f"solver={solver!r}: choose one of {', '.join(map(repr, SOLVERS))}")
+    if (columns := problem.table.shape[1]) >= WIDE:
+        warn_user(
+            f"X has {columns} columns, and this fit decomposes matrices of {columns} x {columns}: the estimators of "
+            "SGD need none"
+        )
     if solver == "auto":
-        solver = "gram" if problem.has_gram and problem.table.shape[1] <= GRAM_COLUMNS else "centered"
+        solver = "gram" if problem.has_gram else "centered"
     if solver == "centered":
         return solve_by_passes(problem)
     if not problem.has_gram:

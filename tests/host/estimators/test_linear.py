@@ -87,6 +87,13 @@ def test_a_penalty_that_outweighs_tiny_columns_is_told(seed):
         LinearClassifier().fit(X * [1.0, 1e6, 1.0], y)
 
 
+def test_many_columns_are_told(monkeypatch):
+    monkeypatch.setattr("bitlane.solvers.solve.WIDE", 3)
+    X = np.eye(6)[:, :4]
+    with pytest.warns(UserWarning, match="X has 4 columns, and this fit decomposes matrices of 4 x 4"):
+        LinearRegressor().fit(X, X[:, 0])
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -98,6 +105,7 @@ def test_a_penalty_that_outweighs_tiny_columns_is_told(seed):
         (LinearRegressor(solver="newton"), "solver='newton': choose one of 'auto', 'gram', 'centered'"),
         (LinearRegressor(penalty="l1", alpha=1.0, solver="gram"), "not for an L1 penalty: use 'auto'"),
         (LinearRegressor(bits=9), "bits=9"),
+        (LinearRegressor(bits=5), "bits=5: choose an even number from 2 to 8"),
     ],
 )
 def test_errors_name_what_to_choose(model, message):
