@@ -36,6 +36,8 @@ ROUGH = 0.01  # of the width: what the next step may promise where the width sti
 SETTLED = 1e-9  # of an objective: a promise that leaves a gap to the smooth part of hinge
 LEAST_PROMISE = 1e-13  # as a share of the objective
 PROOF = 1e-3  # of a tolerance: a gap that is left when a step promises so little is not closed
+NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
+SHORTER = 0.1  # of a step after which exact rows have a larger objective
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
@@ -123,19 +125,28 @@ def solve_centered(
     if exact is not None and not clipped:
         over = rounding_bound(objective, points, objectives)
         exact = exact if (over > tol * np.maximum(objectives, floors)).any() else None
+    best = objectives if exact is None or not refine else np.full(len(models), np.inf)
+    best_points = points
     for round_ in range(refine + 1 if exact is not None and refine else 0):
         objectives = exact_center(objective, points, exact)
         reads += 1
+        helps = objectives <= best * (1 + NOISE)
+        best = np.where(helps, objectives, best)
+        best_points = np.where(helps[:, None], points, best_points)
+        gaps, estimates = np.full((2, len(models)), np.inf)
+        if not helps.all():  # the codes say too little of the rows: a shorter step
+            points = best_points + np.where(helps, 1.0, SHORTER)[:, None] * (points - best_points)
+            continue
         search = SampledNewton(objective, np.zeros_like(points))
         passes = max_passes if round_ < refine else 1
         start = objective.passes
         search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), start + passes)
         estimates = search.first_decrements
-        gaps = np.full(len(models), np.inf)
         iterations += search.iterations
         if (estimates <= tol * np.maximum(objectives, floors)).all() or round_ == refine:
             break
         points = points + search.points
+    objectives, points = best, best_points
     _warn_of_separable(models, objectives, floors)
     coefficients, intercepts = objective.coefficients(points)
     return CenteredFit(

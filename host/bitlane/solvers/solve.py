@@ -11,11 +11,14 @@ from bitlane.support.user_warnings import warn_user
 from .by_gram import solve_by_gram
 from .centered import solve_centered
 from .coded_tables import StoredColumns, encoded, stored_bytes
+from .exact_newton import CURVES, exact_newton
 from .linear_models import linear_models
 from .problem import Problem
 from .solution import Floats, Solution
+from .standard_rows import StandardRows, moments_of
 
 ROUNDS = 8  # of a refinement, at most
+NEWTON_STEPS = 100
 WIDE = 4_096  # columns from which on a solver warns
 SOLVERS = ("auto", "gram", "centered")
 
@@ -67,6 +70,9 @@ def solve_by_passes(problem: Problem) -> Solution:
     fit = solve_centered(
         rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
     )
+    found = None if fit.converged.all() or is_encoded else _on_exact_rows(problem)
+    if found is not None and (found.objective <= fit.objectives * (1 + problem.tol)).all():
+        return found
     coef = np.zeros((len(models), table.shape[1]))
     coef[:, columns] = fit.coefficients
     return Solution(
@@ -79,6 +85,27 @@ def solve_by_passes(problem: Problem) -> Solution:
         fit.iterations,
         fit.passes + fit.exact_reads,
         fit.bytes_read + (0 if is_encoded else (1 + fit.exact_reads) * stored_bytes(table)),
+    )
+
+
+def _on_exact_rows(problem: Problem) -> Solution | None:
+    """Solve without codes: values that are far from all others leave few codes to these. None where no solver does."""
+    if problem.has_gram:
+        return solve_by_gram(problem)
+    if problem.loss not in CURVES or (problem.alpha and problem.l1_ratio):
+        return None
+    rows = StandardRows(problem.table, moments_of(problem.table))
+    labels = problem.targets.astype(np.float32)
+    weights = None if problem.weights is None else problem.weights.astype(np.float32)
+    return exact_newton(
+        rows,
+        labels,
+        problem.loss,
+        problem.alpha,
+        weights=weights,
+        fit_intercept=problem.fit_intercept,
+        tol=problem.tol,
+        most=min(problem.max_iter, NEWTON_STEPS),
     )
 
 
