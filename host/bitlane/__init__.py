@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bitlane.encoded.table import EncodedTable
     from bitlane.errors import BitlaneError, DataError, DeviceError
     from bitlane.estimators.linear import LinearClassifier, LinearRegressor
+    from bitlane.estimators.linear_cv import LinearClassifierCV, LinearRegressorCV
     from bitlane.estimators.saved import load
     from bitlane.estimators.sgd import SGDClassifier, SGDRegressor
     from bitlane.levels import optimal_levels
@@ -25,7 +26,9 @@ __all__ = [
     "DeviceError",
     "EncodedTable",
     "LinearClassifier",
+    "LinearClassifierCV",
     "LinearRegressor",
+    "LinearRegressorCV",
     "SGDClassifier",
     "SGDRegressor",
     "__version__",
@@ -40,7 +43,9 @@ _HOMES = {
     "DeviceError": "bitlane.errors",
     "EncodedTable": "bitlane.encoded.table",
     "LinearClassifier": "bitlane.estimators.linear",
+    "LinearClassifierCV": "bitlane.estimators.linear_cv",
     "LinearRegressor": "bitlane.estimators.linear",
+    "LinearRegressorCV": "bitlane.estimators.linear_cv",
     "SGDClassifier": "bitlane.estimators.sgd",
     "SGDRegressor": "bitlane.estimators.sgd",
     "encode_table": "bitlane.data.encoded_arrays",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +15,7 @@ from bitlane.errors import DeviceError
 from bitlane.machine.engine import MachineEngine
 from bitlane.machine.library import run_epoch
 from bitlane.support.c_library import LibraryError
+from bitlane.support.memory import machine_memory
 
 from .configuration import Fault
 from .protocol import Buffer
@@ -85,4 +84,4 @@ class CpuDevice(SoftwareDevice):
 
 def half_of_memory() -> int:
     """Return half of this machine's memory, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return machine_memory() // 2

@@ -199,8 +199,10 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
 
 
 def _start(objective: CodedObjective) -> Floats:
-    """Return the best constant models."""
+    """Return models that are near the optima, if they are given, or the best constant models."""
     models = objective.models
+    if models.near is not None:
+        return objective.parameters(*models.near)
     points = np.zeros(objective.penalty.ridge.shape)
     if models.intercept:
         points[:, -1] = models.smooth_loss.constant(models.label_means())

@@ -30,6 +30,8 @@ class LinearModels:
         Which target and which weights of rows a model has.
     alpha, l1_ratio : float64 arrays [models]
     intercept : bool
+    near : pair of float64 arrays [models, m] and [models], optional
+        Coefficients and intercepts near the optima, from which a search starts.
     """
 
     smooth_loss: SmoothLoss
@@ -40,6 +42,7 @@ class LinearModels:
     alpha: Floats
     l1_ratio: Floats
     intercept: bool
+    near: tuple[Floats, Floats] | None = None
 
     def __len__(self) -> int:
         return len(self.alpha)

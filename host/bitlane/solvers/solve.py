@@ -36,6 +36,11 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
     DataError
         The solver is unknown, or cannot solve this problem.
     """
+    return solve_by_gram(problem) if chosen_solver(problem, solver) == "gram" else solve_by_passes(problem)
+
+
+def chosen_solver(problem: Problem, solver: str) -> str:
+    """Return "gram" or "centered"; raise DataError as `solve` does."""
     if solver not in SOLVERS:
         raise DataError(f"solver={solver!r}: choose one of {', '.join(map(repr, SOLVERS))}")
     if (columns := problem.table.shape[1]) >= WIDE:
@@ -44,18 +49,16 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
             "SGD need none"
         )
     if solver == "auto":
-        solver = "gram" if problem.has_gram else "centered"
-    if solver == "centered":
-        return solve_by_passes(problem)
-    if not problem.has_gram:
+        return "gram" if problem.has_gram else "centered"
+    if solver == "gram" and not problem.has_gram:
         what = f"loss={problem.loss!r}" if problem.loss != "squared_error" else "an L1 penalty"
         raise DataError(f"solver='gram' is for squared errors with an L2 penalty or none, not for {what}: use 'auto'")
-    return solve_by_gram(problem)
+    return solver
 
 
 def solve_by_passes(problem: Problem) -> Solution:
     """Solve by passes over rows of few bits, and over exact rows where rounding may cost more than the tolerance."""
-    table, rows, shift = problem.table, encoded(problem), _shift(problem)
+    table, rows, shift = problem.table, encoded(problem), shift_of(problem)
     models = linear_models(
         problem.targets - shift,
         problem.loss,
@@ -109,7 +112,7 @@ def _on_exact_rows(problem: Problem) -> Solution | None:
     )
 
 
-def _shift(problem: Problem) -> Floats:
+def shift_of(problem: Problem) -> Floats:
     """Return what is taken off the targets [models], so that their float32 differences keep all digits."""
     if problem.loss != "squared_error" or not problem.fit_intercept:
         return np.zeros(problem.targets.shape[1])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.helpers.emulators import FASTEST
 
-from bitlane import DataError, LinearClassifier, LinearRegressor, SGDClassifier, SGDRegressor
+from bitlane import DataError, LinearClassifier, LinearRegressor, LinearRegressorCV, SGDClassifier, SGDRegressor
 
 pytest.importorskip("sklearn", minversion="1.6")  # before, checks were told of expected failures otherwise
 from sklearn.exceptions import DataConversionWarning, NotFittedError
@@ -19,7 +19,7 @@ LOSSES = ("squared_error", "hinge", "log_loss", "modified_huber")
 def expected_failures(estimator):
     """Names of checks, and why the estimator is right to fail them."""
     found = {"check_dtype_object": "a table that cannot be used is a DataError, a ValueError, never a TypeError"}
-    if isinstance(estimator, LinearRegressor) and estimator.penalty == "l2":
+    if isinstance(estimator, LinearRegressor | LinearRegressorCV) and estimator.penalty == "l2":
         return found  # exact
     reason = (
         "the steps of SGD follow the order of the rows, in which copies of a row lie side by side"
@@ -40,6 +40,7 @@ def expected_failures(estimator):
         LinearRegressor(penalty="l1", alpha=1e-3),
         LinearClassifier(),
         LinearClassifier(loss="hinge"),
+        LinearRegressorCV(alphas=3, cv=2),
     ],
     expected_failed_checks=expected_failures,
 )
