@@ -15,7 +15,7 @@ from .exact_newton import CURVES, exact_newton
 from .linear_models import linear_models
 from .problem import Problem
 from .solution import Floats, Solution
-from .standard_rows import StandardRows, moments_of
+from .standard_rows import StandardRows, spread_of
 
 ROUNDS = 8  # of a refinement, at most
 NEWTON_STEPS = 100
@@ -97,7 +97,7 @@ def _on_exact_rows(problem: Problem) -> Solution | None:
         return solve_by_gram(problem)
     if problem.loss not in CURVES or (problem.alpha and problem.l1_ratio):
         return None
-    rows = StandardRows(problem.table, moments_of(problem.table))
+    rows = StandardRows(problem.table, spread_of(problem.table))
     labels = problem.targets.astype(np.float32)
     weights = None if problem.weights is None else problem.weights.astype(np.float32)
     return exact_newton(

@@ -17,15 +17,15 @@ TILE_VALUES = 1 << 19  # of a tile: 2 MiB
 KEPT_BYTES = 1 << 28  # of a standardised table that is kept instead of made anew in each pass
 
 
-class Moments(NamedTuple):
+class ColumnSpread(NamedTuple):
     """Mean and standard deviation of each column, float64 [n]; of a constant column the deviation is 0."""
 
     mean: Floats
     spread: Floats
 
 
-def moments_of(X: Any, weights: Floats | None = None) -> Moments:
-    """Return the moments of the columns of X, an array or RowTable [rows, n], by weights [rows] of the rows.
+def spread_of(X: Any, weights: Floats | None = None) -> ColumnSpread:
+    """Return mean and standard deviation of the columns of X, an array or RowTable [rows, n], by weights [rows] of the rows.
 
     Sums are those of differences from the first row, so that large offsets cost no digits. A spread below the rounding
     of the values counts as 0.
@@ -43,7 +43,7 @@ def moments_of(X: Any, weights: Floats | None = None) -> Moments:
     variance = np.maximum(squares / mass - shift**2, 0.0)
     spread = np.sqrt(variance)
     noise = np.finfo(np.float64).eps * np.sqrt(squares / mass)
-    return Moments(first + shift, np.where(spread > 4 * noise, spread, 0.0))
+    return ColumnSpread(first + shift, np.where(spread > 4 * noise, spread, 0.0))
 
 
 class StandardRows:
@@ -52,14 +52,14 @@ class StandardRows:
     Parameters
     ----------
     X : array or RowTable of integers or floats [rows, n]
-    moments : Moments
+    spreads : ColumnSpread
         Of its columns.
     """
 
-    def __init__(self, X: Any, moments: Moments):
+    def __init__(self, X: Any, spreads: ColumnSpread):
         self._X = X
-        self.active = np.flatnonzero(moments.spread)
-        self.mean, self.spread = moments.mean[self.active], moments.spread[self.active]
+        self.active = np.flatnonzero(spreads.spread)
+        self.mean, self.spread = spreads.mean[self.active], spreads.spread[self.active]
         self.shape, self.columns = (len(X), len(self.active)), X.shape[1]
         self._kept: list[Tile] | None = None
 
