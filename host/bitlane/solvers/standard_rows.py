@@ -24,25 +24,21 @@ class ColumnSpread(NamedTuple):
     spread: Floats
 
 
-def spread_of(X: Any, weights: Floats | None = None) -> ColumnSpread:
-    """Return mean and standard deviation of the columns of X, an array or RowTable [rows, n], by weights [rows] of the rows.
+def spread_of(X: Any) -> ColumnSpread:
+    """Return mean and standard deviation of the columns of X, an array or RowTable [rows, n].
 
     Sums are those of differences from the first row, so that large offsets cost no digits. A spread below the rounding
     of the values counts as 0.
     """
     first = np.asarray(X[:1], np.float64)[0]
-    total, squares, mass, start = np.zeros(len(first)), np.zeros(len(first)), 0.0, 0
+    total, squares = np.zeros(len(first)), np.zeros(len(first))
     for piece in dense_pieces(X):
         away = piece - first
-        w = np.ones(len(away)) if weights is None else weights[start : start + len(away)]
-        start += len(away)
-        total += w @ away
-        squares += w @ np.square(away)
-        mass += float(w.sum())
-    shift = total / mass
-    variance = np.maximum(squares / mass - shift**2, 0.0)
-    spread = np.sqrt(variance)
-    noise = np.finfo(np.float64).eps * np.sqrt(squares / mass)
+        total += away.sum(axis=0)
+        squares += np.square(away).sum(axis=0)
+    shift = total / len(X)
+    spread = np.sqrt(np.maximum(squares / len(X) - shift**2, 0.0))
+    noise = np.finfo(np.float64).eps * np.sqrt(squares / len(X))
     return ColumnSpread(first + shift, np.where(spread > 4 * noise, spread, 0.0))
 
 
