@@ -220,7 +220,7 @@ class LinearOptimum(FoundOptimum):
     "    of all rows and curvatures of some; for L1 too.",
 )
 @dataclass(eq=False, repr=False)
-class LinearRegressor(RegressorMixin, RegressionAnswers, LinearOptimum):
+class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):
     """Least squares, ridge, lasso and elastic net, for one target or several.
 
     {parameters}
@@ -285,7 +285,7 @@ class LinearRegressor(RegressorMixin, RegressionAnswers, LinearOptimum):
     "    read for the Gram matrix; of squared errors.",
 )
 @dataclass(eq=False, repr=False)
-class LinearClassifier(ClassifierMixin, ClassAnswers, LinearOptimum):
+class LinearClassifier(ClassAnswers, ClassifierMixin, LinearOptimum):
     """Logistic regression and linear support vector machines; more than two classes are one-vs-rest, in one read.
 
     {parameters}

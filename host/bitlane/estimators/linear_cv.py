@@ -98,7 +98,7 @@ class ChosenOptimum(FoundOptimum):
     STRENGTHS,
 )
 @dataclass(eq=False, repr=False)
-class LinearRegressorCV(RegressorMixin, RegressionAnswers, ChosenOptimum):
+class LinearRegressorCV(RegressionAnswers, RegressorMixin, ChosenOptimum):
     """Ridge, lasso and elastic net whose penalty is chosen by cross-validation.
 
     Squared errors with L2 take one read for all folds and penalties, as the Gram matrices of the folds add up.
@@ -171,7 +171,7 @@ class LinearRegressorCV(RegressorMixin, RegressionAnswers, ChosenOptimum):
     STRENGTHS,
 )
 @dataclass(eq=False, repr=False)
-class LinearClassifierCV(ClassifierMixin, ClassAnswers, ChosenOptimum):
+class LinearClassifierCV(ClassAnswers, ClassifierMixin, ChosenOptimum):
     """Logistic regression and linear support vector machines whose penalty is chosen by cross-validation.
 
     More than two classes are one-vs-rest, share the penalty, and count equally in the loss that it is chosen by. For

@@ -29,7 +29,7 @@ Classifier = TypeVar("Classifier", bound="SGDClassifier")
 
 @documented
 @dataclass(eq=False, repr=False)
-class SGDRegressor(RegressorMixin, RegressionAnswers, LinearSGD):
+class SGDRegressor(RegressionAnswers, RegressorMixin, LinearSGD):
     """Linear regression by low-precision SGD, for one target or several.
 
     {parameters}
@@ -164,7 +164,7 @@ class SGDRegressor(RegressorMixin, RegressionAnswers, LinearSGD):
 
 @documented
 @dataclass(eq=False, repr=False)
-class SGDClassifier(ClassifierMixin, ClassAnswers, LinearSGD):
+class SGDClassifier(ClassAnswers, ClassifierMixin, LinearSGD):
     """Linear classification by low-precision SGD; more than two classes are trained one-vs-rest.
 
     {parameters}

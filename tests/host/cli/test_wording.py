@@ -70,7 +70,7 @@ def test_no_message_has_python_in_it(options: list[str], prices: Path, capsys: p
     ("arguments", "part"),
     [
         (["trian"], "invalid choice: 'trian'; did you mean train"),
-        (["qqqq"], "invalid choice: 'qqqq'; choose from train, predict, "),
+        (["qqqq"], "invalid choice: 'qqqq'; choose from encode, train, predict, "),
         (["sparse", "evalute"], "did you mean evaluate or"),
         (
             ["train", "digits", "--tagret", "y"],
