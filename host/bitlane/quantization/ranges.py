@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bitlane.support.processors import processors
 
 from .column_bounds import ColumnBounds, column_bounds
-from .row_table import PIECE
+from .row_table import PIECE, piece_rows
 
 Floats = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ def feature_ranges(X: Any, first: int = 0) -> Ranges:
 
 def _bounds_of_pieces(X: Any) -> Iterator[ColumnBounds]:
     """Yield the bounds of the pieces of `dense_pieces` in order, found by several threads."""
-    step = max(1, PIECE // X.shape[1])
+    step = piece_rows(X.shape[1])
     starts = range(0, max(1, len(X)), step)
     if len(starts) == 1:
         yield column_bounds(np.asarray(X))

@@ -88,6 +88,11 @@ def dense_pieces(X: Any) -> Iterator[NDArray[Any]]:
 
     An array yields views.
     """
-    step = max(1, PIECE // X.shape[1])
+    step = piece_rows(X.shape[1])
     for start in range(0, max(1, len(X)), step):
         yield np.asarray(X[start : start + step])
+
+
+def piece_rows(columns: int) -> int:
+    """Return the rows of a piece of a table with so many columns, at least 1."""
+    return max(1, PIECE // columns)
