@@ -4,7 +4,6 @@ import pytest
 from tests.helpers.emulators import emulator
 
 from bitlane.contract.modes import ErrorCode
-from bitlane.devices import cpu
 from bitlane.devices.configuration import Fault
 from bitlane.devices.cpu import CpuDevice
 from bitlane.errors import DeviceError
@@ -41,7 +40,7 @@ def test_a_second_free_leaves_the_next_buffer_alone():
 
 
 def test_the_capacity_follows_the_memory(monkeypatch):
-    monkeypatch.setattr(cpu.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 6}.get)
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 6}.get)
     device = CpuDevice()
     assert device.capacity_bytes == 3 * 4096
     with pytest.raises(DeviceError, match="no room for 12289 bytes in the memory of cpu, 12288 bytes"):
