@@ -242,7 +242,7 @@ def part_of(path: Path) -> Path:
 
 
 def unfinished_description(part: Path, job: int) -> bytes | None:
-    """Return the description of an unfinished file of this job; None if there is none."""
+    """Return the description of an unfinished file of this job, or None."""
     try:
         with part.open("rb") as file:
             root = read_root(file.read(ROOT_BYTES), part.name)

@@ -247,11 +247,6 @@ class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):
 
     _losses: ClassVar[tuple[str, ...]] = ("squared_error",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def fit(self: Regressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Regressor:
         """Find the optimum.
 

@@ -135,11 +135,6 @@ class LinearRegressorCV(RegressionAnswers, RegressorMixin, ChosenOptimum):
 
     _losses: ClassVar[tuple[str, ...]] = ("squared_error",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def fit(self: Regressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Regressor:
         """Choose the penalty, and find its optimum on all rows; parameters and errors as of `LinearRegressor.fit`.
 

@@ -94,6 +94,11 @@ class LinearModel(VersionedPickle, BaseEstimator):
 class RegressionAnswers(LinearModel):
     """Predictions of a linear model for one target or several."""
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def _shaped(self, coef: Floats) -> Floats:
         return coef[0] if len(coef) == 1 else coef
 

@@ -66,11 +66,6 @@ class SGDRegressor(RegressionAnswers, RegressorMixin, LinearSGD):
 
     _losses: ClassVar[tuple[str, ...]] = ("squared_error", *EPSILON_LOSSES)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def fit(
         self: Regressor,
         X: ArrayLike,

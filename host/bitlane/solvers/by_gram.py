@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ def solve_by_gram(problem: Problem) -> Solution:
     tolerance, the solution moves on to the optimum of the exact rows.
     """
     table, count = problem.table, problem.targets.shape[1]
-    rows = encoded(problem) if isinstance(table, EncodedTable) or codes_are_quicker(*table.shape) else table
+    rows = quickest_rows(problem)
     coef, intercept, objective, excess = np.zeros((count, table.shape[1])), *np.zeros((3, count))
     reads, bytes_read = 0, 0 if rows is table else stored_bytes(table)
     for models, weights in problem.by_weights():
@@ -44,6 +46,12 @@ def solve_by_gram(problem: Problem) -> Solution:
         reads += 1 + more
     done = excess <= problem.tol * objective
     return Solution("gram", coef, intercept, objective, excess, done, reads, reads, bytes_read)
+
+
+def quickest_rows(problem: Problem) -> Any:
+    """Return the rows whose Gram matrix is the quickest: the table of the problem, or codes of its floats."""
+    codes = isinstance(problem.table, EncodedTable) or codes_are_quicker(*problem.table.shape)
+    return encoded(problem) if codes else problem.table
 
 
 def _from_codes(

@@ -155,7 +155,7 @@ def solve_centered(
         objectives,
         gaps,
         estimates,
-        (gaps <= tol * np.maximum(objectives, floors)) | (estimates <= tol * np.maximum(objectives, floors)),
+        np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors),
         iterations,
         objective.passes,
         reads,

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from bitlane.encoded.table import EncodedTable
 from bitlane.quantization.row_table import dense_pieces, reordered
 from bitlane.support.memory import machine_memory
-from bitlane.support.processors import processors
 
-from .centered import CenteredFit, solve_centered
-from .coded_tables import StoredColumns, code_variances, encoded, stored_bytes
-from .costs import codes_are_quicker
+from .by_gram import quickest_rows
+from .centered import CenteredFit
+from .coded_tables import code_variances, encoded, stored_bytes
 from .held_out import Folds, held_out_losses
 from .least_squares import ridge, ridge_path, squared_errors
 from .linear_models import linear_models
@@ -24,7 +23,7 @@ from .moments import Moments, coded_fold_moments, coded_moments, float_moments
 from .problem import Problem
 from .rounding import rounding_excess
 from .solution import Floats, Solution
-from .solve import ROUNDS, chosen_solver, shift_of
+from .solve import chosen_solver, fit_by_passes, shift_of
 
 # Of a path for L2, over the mean variance of a column. With up to a hundred columns the most is not below the sum of
 # the variances, so that it halves each direction or more; the least changes none whose variance is not that small.
@@ -109,11 +108,9 @@ def penalty_path(problem: Problem, count: int) -> Floats:
 
 def _path_by_gram(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathFit:
     """Solve from sums of Gram matrices of parts of the rows. A fit to a fold costs no read."""
-    table = problem.table
-    rows = encoded(problem) if isinstance(table, EncodedTable) or codes_are_quicker(*table.shape) else table
-    found = _from_moments(problem, rows, alphas, folds)
+    found = _from_moments(problem, quickest_rows(problem), alphas, folds)
     if found is None:
-        found = _from_moments(problem, table, alphas, folds)
+        found = _from_moments(problem, problem.table, alphas, folds)
     assert found is not None  # of the table itself
     return found
 
@@ -276,13 +273,4 @@ def _fit(
     )
     if near is not None:
         models = replace(models, near=(near[0].reshape(len(models), -1), near[1].reshape(-1)))
-    return solve_centered(
-        rows.coded,
-        models,
-        problem.tol,
-        problem.max_iter,
-        None if rows is problem.table else StoredColumns(problem.table, rows.column_codes.active),
-        ROUNDS,
-        clipped=bool(rows.clipped.any()),
-        threads=processors(),
-    )
+    return fit_by_passes(problem, rows, models)

@@ -17,7 +17,6 @@ from bitlane.encoded.coded_rows import Floats
 from .moments import Moments
 
 EPSILON = float(np.finfo(np.float64).eps)
-JITTER = 1e-7
 SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
 SOLVED_TOGETHER = 64  # rows of a triangle
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
@@ -95,7 +94,7 @@ class CenteredMoments:
     def inverse(self, alpha: float) -> Floats:
         """Return the inverse [m, m] of the Gram matrix with a penalty, 0 for columns that do not vary.
 
-        In units in which the diagonal is 1, a singular matrix gets `JITTER` on its diagonal.
+        Directions that rounding leaves are left out, as in a pseudo-inverse in units in which the diagonal is 1.
         """
         keep = np.flatnonzero(~self.constant)
         found = np.zeros_like(self.gram)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
 from bitlane.support.processors import processors
 from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
-from .centered import solve_centered
+from .centered import CenteredFit, solve_centered
 from .coded_tables import StoredColumns, encoded, stored_bytes
 from .exact_newton import CURVES, exact_newton
-from .linear_models import linear_models
+from .linear_models import LinearModels, linear_models
 from .problem import Problem
 from .solution import Floats, Solution
 from .standard_rows import StandardRows, spread_of
@@ -68,11 +69,7 @@ def solve_by_passes(problem: Problem) -> Solution:
         fit_intercept=problem.fit_intercept,
     )
     columns, is_encoded = rows.column_codes.active, rows is table
-    exact = None if is_encoded else StoredColumns(table, columns)
-    clipped = bool(rows.clipped.any())
-    fit = solve_centered(
-        rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
-    )
+    fit = fit_by_passes(problem, rows, models)
     found = None if fit.converged.all() or is_encoded else _on_exact_rows(problem)
     if found is not None and (found.objective <= fit.objectives * (1 + problem.tol)).all():
         return found
@@ -88,6 +85,15 @@ def solve_by_passes(problem: Problem) -> Solution:
         fit.iterations,
         fit.passes + fit.exact_reads,
         fit.bytes_read + (0 if is_encoded else (1 + fit.exact_reads) * stored_bytes(table)),
+    )
+
+
+def fit_by_passes(problem: Problem, rows: EncodedTable, models: LinearModels) -> CenteredFit:
+    """Fit models to the codes of the table of a problem, and to its values where codes may cost too much."""
+    exact = None if rows is problem.table else StoredColumns(problem.table, rows.column_codes.active)
+    clipped = bool(rows.clipped.any())
+    return solve_centered(
+        rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
     )
 
 

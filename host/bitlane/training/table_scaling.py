@@ -104,7 +104,7 @@ def stored_codes(X: Matrix | EncodedTable, options: TrainingOptions) -> ColumnCo
 
 
 def with_clipped(scaling: Scaling, X: Matrix | EncodedTable, features: Ranges, options: TrainingOptions) -> Scaling:
-    """Return the scaling with the shares of clipped values, and warn of them; an encoded table has told of its own.
+    """Return the scaling with the shares of clipped values, and warn of them, unless an encoded table did before.
 
     The words are the same in all calls of `partial_fit`, so that they show once.
     """

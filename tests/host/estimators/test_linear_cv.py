@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bitlane import DataError, LinearClassifier, LinearClassifierCV, LinearRegressor, LinearRegressorCV, encode_table
-from bitlane.solvers import cross_validation
+from bitlane.solvers import by_gram, cross_validation
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 model_selection = pytest.importorskip("sklearn.model_selection")
@@ -45,7 +45,7 @@ def test_squares_are_a_loop_over_scikit_learns_ridge(seed, how, monkeypatch):
     y = (X / X.std(axis=0)) @ random.normal(size=(n, targets)) + random.normal(size=(rows, targets)) + 100
     weights, folds, intercept = some_weights(random, rows), some_folds(random, rows), bool(random.integers(2))
     alphas = 10.0 ** random.uniform(-3, 1, 4)
-    monkeypatch.setattr(cross_validation, "codes_are_quicker", lambda rows, n: how == "codes")
+    monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, n: how == "codes")
     table = encode_table(X) if how == "encoded" else X
     model = LinearRegressorCV(alphas=alphas, cv=folds, fit_intercept=intercept).fit(table, y, weights)
     assert model.alphas_.tolist() == sorted(alphas, reverse=True)

@@ -1,4 +1,4 @@
-"""The optimum on ordinary tables of many kinds: what is not reached is told."""
+"""Fits of ordinary tables of many kinds reach the optimum, or warn."""
 
 import warnings
 
