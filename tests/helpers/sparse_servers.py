@@ -61,6 +61,11 @@ class ServerProcess:
         self.process.kill()
         self._reap()
 
+    def halt(self) -> None:
+        """Stop the process until SIGCONT; on return none of its threads runs any more."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+
     def terminate(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self._reap()

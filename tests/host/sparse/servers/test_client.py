@@ -141,7 +141,7 @@ def test_a_server_that_stands_still_meets_the_deadline_and_recovers(tmp_path: Pa
         client.deadline = 30
         client.send(KEYS, ONES)
         client.deadline = 0.5
-        os.kill(processes[0].process.pid, signal.SIGSTOP)
+        processes[0].halt()
         begin = time.monotonic()
         for call in (lambda: client.weights(KEYS), lambda: client.send(KEYS, ONES), client.flush):
             with pytest.raises(DeadlineExceeded, match="did not answer in time"):

@@ -59,7 +59,7 @@ def test_bits_survive_moves_while_the_old_servers_live(seed: int, tmp_path: Path
             for _ in range(moves):
                 time.sleep(float(draw_moves.uniform(0, 0.5)))
                 old = processes[-1]
-                old.process.send_signal(signal.SIGSTOP)
+                old.halt()
                 processes.append(ServerProcess(folder, *options))
                 old.process.send_signal(signal.SIGCONT)
 
@@ -86,7 +86,7 @@ def test_a_late_step_of_a_stopped_server_is_refused_and_changes_nothing(tmp_path
         late.hello(time.monotonic() + LONG)
         late.send("step", byte_batch(payload(KEYS, ONES)), {"sequence": 1})
         late.receive("step")
-        old.process.send_signal(signal.SIGSTOP)
+        old.halt()
         late.send("step", byte_batch(payload(KEYS, ONES)), {"sequence": 2})  # waits in the socket of the old server
         begin = time.monotonic()
         processes.append(ServerProcess(folder, "--take-over"))
