@@ -35,7 +35,8 @@ NARROWER = 0.5, 0.125  # the next width, as a share: at most and at least
 ROUGH = 0.01  # of the width: what the next step may promise where the width still shrinks
 SETTLED = 1e-9  # of an objective: a promise that leaves a gap to the smooth part of hinge
 LEAST_PROMISE = 1e-13  # as a share of the objective
-PROOF = 1e-3  # of a tolerance: a gap that is left when a step promises so little is not closed
+# Of a tolerance: a gap that is left when a step promises so little is not closed. Of hinge, the smooth part is the gap.
+PROOF, HINGE_PROOF = 0.1, 1e-3
 NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
 SHORTER = 0.1  # of a step after which exact rows have a larger objective
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
@@ -87,8 +88,9 @@ def solve_centered(
 ) -> CenteredFit:
     """Minimise the objectives of many models over the same rows.
 
-    A model is finished when its duality gap proves that its objective is within `tol` of the optimum; without a
-    penalty there is no gap, and the estimate counts. With L1 alone, rounding in passes may leave a gap of some 1e-4.
+    A model is finished when its duality gap proves that its objective is within `tol` of the optimum. Where a penalty
+    is so weak that the gap stays, an estimate of a tenth of `tol` ends the search; without a penalty there is no gap,
+    and an estimate of half of `tol` ends it. With L1 alone, rounding in passes may leave a gap of some 1e-4.
     Hinge is smoothed, less and less, until the gap of hinge itself is within the tolerance. The same call on the same
     machine gives the same bits, with any number of threads; between machines, results differ by rounding, as LAPACK
     solves the systems of Newton's method.
@@ -121,7 +123,7 @@ def solve_centered(
     objectives, gaps = _minimise(objective, search, tol, max_passes)
     floors = search.floors
     points, iterations, reads = search.points, search.iterations, 0
-    estimates = search.decrements
+    estimates = search.estimates
     if exact is not None and not clipped:
         over = rounding_bound(objective, points, objectives)
         exact = exact if (over > tol * np.maximum(objectives, floors)).any() else None
@@ -172,6 +174,7 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
     promised = np.full(count, max(0.5 * tol, ROUGH * width) if hinge else 0.5 * tol)
     # The gap falls with the promise of a step, with L1 alone with its root.
     powers = np.where(models.l1_ratio == 1, 2.0, 1.0)
+    least = max(LEAST_PROMISE, (HINGE_PROOF if hinge else PROOF) * tol)
     left, anew = np.arange(count), True
     while left.size and objective.passes < max_passes:
         if hinge:
@@ -181,9 +184,7 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
             objective, search.points[left], left, search.slope_sums[left], search.slope_sizes[left]
         )
         wanted = tol * np.maximum(objectives, search.floors)
-        left = left[
-            np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > max(LEAST_PROMISE, PROOF * tol))
-        ]
+        left = left[np.isfinite(gaps[left]) & (gaps[left] > wanted[left]) & (promised[left] > least)]
         if not left.size:
             break
         smooth = np.maximum(search.objectives[left] - objectives[left], 1e-300)
@@ -194,7 +195,7 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
             promised[left] = np.maximum(0.5 * tol, ROUGH * width)
         else:
             share = (ROOM * wanted[left] / gaps[left]) ** powers[left]
-            promised[left] = np.minimum(promised[left], 0.5 * tol) * np.clip(share, 1e-4, 0.5)
+            promised[left] = np.maximum(least, np.minimum(promised[left], 0.5 * tol) * np.clip(share, 1e-4, 0.5))
     return objectives, gaps
 
 

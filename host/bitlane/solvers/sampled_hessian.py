@@ -8,17 +8,21 @@ own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import Codes, Floats
 
+from .gram import GramSum
 from .reference_pass import Singles
 
 ROWS_A_COLUMN = 8  # of a sample, at least
 PRODUCTS = 64  # of a sample: the Gram matrix takes about as long as a pass
+GROWTH = 1.25  # of a sample after a step that did not help
 EVEN_SHARE = 0.1  # of a sample, drawn regardless of curvatures, which may rise
+REPEATED = 4  # rows, each as often as it is repeated, for each of as many even weights as say the same
 
 
 class HessianSample:
@@ -32,14 +36,18 @@ class HessianSample:
         Probability with which each of these rows was kept.
     """
 
-    def __init__(self, rows: int, columns: int, seed: int = 0):
-        self.rows = rows
+    def __init__(self, rows: int, columns: int, threads: int = 1, seed: int = 0):
+        self.rows, self._threads = rows, threads
         self.wanted = min(rows, max(ROWS_A_COLUMN * columns, PRODUCTS * rows // max(1, columns)))
         self._random = np.random.default_rng(seed)
         self.kept, self.shares = np.arange(rows), np.ones(rows, np.float32)
 
     kept: NDArray[np.intp]
     shares: Singles
+
+    def grow(self) -> None:
+        """Choose more rows from now on."""
+        self.wanted = min(self.rows, int(GROWTH * self.wanted))
 
     def draw(self, curvatures: Sequence[Singles]) -> None:
         """Choose rows for some models, from the curvatures of all rows in each of them."""
@@ -55,23 +63,42 @@ class HessianSample:
         self.kept = np.flatnonzero(self._random.random(self.rows, dtype=np.float32) < share)
         self.shares = np.minimum(share[self.kept], np.float32(1))
 
-    def moments(self, codes: Codes, curvatures: Sequence[Singles]) -> Iterator[Floats]:
-        """Yield the weighted products of the columns of codes and of a column of ones, float64 [m + 1, m + 1].
-
-        Parameters
-        ----------
-        codes : int8 array [kept, m]
-        curvatures : sequence of float32 arrays [rows]
-            One a model.
-        """
-        center = codes.mean(axis=0, dtype=np.float32)
-        centered = codes - center
-        ones = np.append(center.astype(np.float64), 1.0)
+    def weights(self, curvatures: Sequence[Singles]) -> Iterator[Singles]:
+        """Yield the weights [kept] of the rows that were kept, for models with curvatures [rows]."""
         for of_rows in curvatures:
-            weights = of_rows[self.kept] / self.shares
-            scaled = centered * np.sqrt(weights)[:, None]
-            found = np.zeros((len(ones), len(ones)))
-            found[:-1, :-1] = scaled.T @ scaled
-            sums = np.append((weights @ centered).astype(np.float64), 0.0)  # about the center
-            total = float(weights.sum(dtype=np.float64))
-            yield found + np.outer(sums, ones) + np.outer(ones, sums) + total * np.outer(ones, ones)
+            yield of_rows[self.kept] / self.shares
+
+    def moments(self, codes: Codes, weights: Singles) -> Floats:
+        """Return the weighted products of the columns of codes [kept, m] and of a column of ones, [m + 1, m + 1].
+
+        Of a sample, each row counts as often as a whole number says, which is its weight on average: so the sums are
+        exact integers, and take a third of the time.
+        """
+        if len(codes) == self.rows:
+            return _weighted(codes, weights)
+        total = float(weights.sum(dtype=np.float64))
+        if total == 0:
+            return np.zeros((codes.shape[1] + 1,) * 2)
+        effective = total**2 / float(np.square(weights, dtype=np.float64).sum())
+        wanted = min(len(weights), REPEATED * effective)
+        times = (weights * np.float32(wanted / total) + self._random.random(len(weights), np.float32)).astype(np.intp)
+        sums = GramSum(codes.shape[1], self._threads)
+        sums.add(np.repeat(codes, times, axis=0))
+        return _bordered(sums.matrix(), sums.sums(), sums.rows) * (total / max(1, sums.rows))
+
+
+def _weighted(codes: Codes, weights: Singles) -> Floats:
+    center = codes.mean(axis=0, dtype=np.float32)
+    centered = codes - center
+    scaled = centered * np.sqrt(weights)[:, None]
+    total = float(weights.sum(dtype=np.float64))
+    ones = np.append(center.astype(np.float64), 1.0)
+    sums = np.append((weights @ centered).astype(np.float64), 0.0)  # about the center
+    found = _bordered(scaled.T @ scaled, 0.0, 0.0)
+    return found + np.outer(sums, ones) + np.outer(ones, sums) + total * np.outer(ones, ones)
+
+
+def _bordered(products: NDArray[Any], sums: NDArray[Any] | float, total: float) -> Floats:
+    found = np.empty((len(products) + 1,) * 2)
+    found[:-1, :-1], found[-1, :-1], found[:-1, -1], found[-1, -1] = products, sums, sums, total
+    return found

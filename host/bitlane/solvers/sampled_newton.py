@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from bitlane.encoded.coded_rows import Floats
+from bitlane.encoded.coded_rows import Codes, Floats
 
 from .coded_objective import Chosen, CodedObjective, Evaluation
 from .penalty import least_model
+from .reference_pass import Singles
 from .sampled_hessian import HessianSample
 
 FLOOR = 1e-3  # of the first objective: below it, an objective is as good as 0
@@ -22,10 +23,12 @@ STALLED = 4  # a tiny promise that falls by less is the last
 # its smooth part.
 DAMPING, HINGE_DAMPING = 1e-9, 1e-7
 # What a sample does not see of a column: the curvature of one of its rows at the end of the range. So a column that
-# differs in rows outside the sample alone does not take a huge step. More after a step that does not help, less after
-# one that does; from `SEEN` on, the promise of a step tells how far the optimum is.
-UNSEEN, LEAST_UNSEEN, SEEN = 1.0, 2.0**-12, 2.0**-6
-MORE_UNSEEN, LESS_UNSEEN = 16.0, 4.0
+# differs in rows outside the sample alone does not take a huge step. A step that does not help is computed anew with
+# more of it; after a step that keeps or breaks its promise it is less or more (the rule of Levenberg and Marquardt).
+# With `SEEN`, the promise of a step tells how far the optimum is.
+UNSEEN, LEAST_UNSEEN, SEEN, MOST_UNSEEN = 1.0, 2.0**-12, 2.0**-6, 2.0**40
+FAILED, WORSE, BETTER = 16.0, 4.0, 0.25  # factors
+KEPT, BROKEN = 0.75, 0.25  # of a promise
 # Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
 # rows across it; less after each full step that helps.
 FIRST_REACH = 1.0
@@ -49,6 +52,8 @@ class SampledNewton:
         Without the L1 part of the penalty.
     decrements : float64 array [models]
         What the next step promises.
+    estimates : float64 array [models]
+        Of what the objective is above its optimum, when a search ends.
     first_decrements : float64 array [models]
         What the first step promised.
     floors : float64 array [models]
@@ -61,13 +66,14 @@ class SampledNewton:
     def __init__(self, objective: CodedObjective, points: Floats):
         count = len(points)
         self.objective, self.points = objective, points
-        self.objectives, self.decrements = np.full(count, np.inf), np.full(count, np.inf)
+        self.objectives, self.decrements, self.estimates = np.full((3, count), np.inf)
         self.first_decrements, self.floors = np.full(count, np.inf), np.zeros(count)
         self.slope_sums, self.slope_sizes = np.zeros((2, count))
         self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
         self._lengths, self.iterations = np.ones(count), 0
         self._reaches = np.full(count, FIRST_REACH)
-        self._sample = HessianSample(*objective.rows.shape)
+        self._samples: dict[int, tuple[Codes, Singles, float]] = {}  # rows, their weights, the mean of all curvatures
+        self._sample = HessianSample(*objective.rows.shape, objective.threads)
         self._unseen = np.full(count, UNSEEN if self._sample.wanted < objective.rows.shape[0] else 0.0)
         self._sizes = np.full(objective.rows.shape[1] + 1, 2.0 ** (2 * objective.rows.bits - 4))  # squares of codes
         self._sizes[-1] = 1.0
@@ -97,21 +103,25 @@ class SampledNewton:
             self.iterations += 1
             helps = found.values <= self.objectives[active] + NOISE * np.abs(found.values)
             curvatures = [self.objective.curvatures[k] for k in active[helps]]
-            moments = self._sample.moments(found.codes, curvatures)
+            weights = self._sample.weights(curvatures)
+            if not helps.all():
+                self._sample.grow()
             left = []
             for at, k in enumerate(active):
                 if helps[at]:
-                    self._accept(int(k), trials[k], at, found, next(moments))
+                    self._accept(int(k), trials[k], at, found, next(weights))
                     size = max(self.objectives[k], self.floors[k])
                     stalled = last[k] / STALLED < self.decrements[k] <= TINY * size
                     last[k] = self.decrements[k]
-                    seen = self._unseen[k] <= SEEN
-                    if (seen and self.decrements[k] <= tolerances[k] * size) or stalled:
+                    if stalled or self._estimate(int(k), tolerances[k] * size) <= tolerances[k] * size:
                         continue
                 else:
-                    self._lengths[k] /= SHORTER
-                    self._unseen[k] *= MORE_UNSEEN
-                    if self._lengths[k] < SHORTEST:
+                    if self._unseen[k]:
+                        self._unseen[k] *= FAILED
+                        self._set_step(int(k))
+                    else:
+                        self._lengths[k] /= SHORTER
+                    if self._lengths[k] < SHORTEST or self._unseen[k] > MOST_UNSEEN:
                         continue
                 trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
                 left.append(k)
@@ -119,19 +129,41 @@ class SampledNewton:
             if active.size:
                 self._sample.draw([self.objective.curvatures[k] for k in active])
 
-    def _accept(self, k: int, point: Floats, at: int, found: Evaluation, moments: Floats) -> None:
+    def _accept(self, k: int, point: Floats, at: int, found: Evaluation, weights: Singles) -> None:
         """Move a model to a point, and set its next step and what that promises."""
+        gain, promise = self.objectives[k] - found.values[at], self.decrements[k]
         self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
         self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
-        if self._lengths[k] == 1:
-            self._reaches[k] /= LESS_REACH
-            self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] / LESS_UNSEEN) if self._unseen[k] else 0.0
-        self._reaches[k] = max(self._reaches[k], self.objective.smooth_loss.width)
         first = np.isinf(self.first_decrements[k])
         if first:
             self.floors[k] = FLOOR * found.values[at]
+        if self._lengths[k] == 1:
+            self._reaches[k] /= LESS_REACH
+        if self._unseen[k]:
+            kept = first or np.isinf(gain) or gain >= KEPT * promise or promise < NOISE * abs(found.values[at])
+            factor = BETTER if kept else WORSE if gain < BROKEN * promise else 1.0
+            self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] * factor)
+        self._reaches[k] = max(self._reaches[k], self.objective.smooth_loss.width)
         self._lengths[k] = 1.0
-        hessian, slope = self._hessian(k, moments / self.objective.totals[k]), self.gradients[k]
+        self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].mean(dtype=np.float64))
+        self._set_step(k)
+        if first:
+            self.first_decrements[k] = self.decrements[k]
+
+    def _set_step(self, k: int) -> None:
+        """Set the next step of a model from its sample of rows, and what it promises."""
+        self._steps[k], self.decrements[k] = self._step(k, self._unseen[k])
+
+    def _estimate(self, k: int, enough: float) -> float:
+        """Set and return what the optimum may be below the objective of a model; above `enough` a lower bound of it."""
+        self.estimates[k] = self.decrements[k]
+        if self.estimates[k] <= enough and self._unseen[k] > SEEN:
+            self.estimates[k] = self._step(k, SEEN)[1]
+        return float(self.estimates[k])
+
+    def _step(self, k: int, unseen: float) -> tuple[Floats, float]:
+        """Return the step of a model from its sample of rows, and what it promises."""
+        hessian, slope = self._hessian(k, unseen), self.gradients[k]
         lasso = self.objective.penalty.lasso[k]
         if lasso.any():
             whole = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
@@ -139,13 +171,12 @@ class SampledNewton:
             change = (lasso * (np.abs(whole + step) - np.abs(whole))).sum()
         else:
             step, change = -np.linalg.solve(hessian, slope), 0.0
-        self._steps[k] = step
-        self.decrements[k] = -(slope @ step + 0.5 * step @ hessian @ step + change)
-        if first:
-            self.first_decrements[k] = self.decrements[k]
+        return step, -float(slope @ step + 0.5 * step @ hessian @ step + change)
 
-    def _hessian(self, k: int, moments: Floats) -> Floats:
+    def _hessian(self, k: int, unseen: float) -> Floats:
         objective = self.objective
+        codes, weights, curvature = self._samples[k]
+        moments = self._sample.moments(codes, weights) / objective.totals[k]
         if objective.models.intercept:
             hessian = moments
         else:
@@ -154,8 +185,8 @@ class SampledNewton:
             hessian += moments[-1, -1] * np.outer(objective.middles, objective.middles)
         hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
         least = (HINGE_DAMPING if objective.smooth_loss.name == "hinge" else DAMPING) * self._sizes
-        if self._unseen[k]:
-            mean_curvature = float(self.objective.curvatures[k].sum(dtype=np.float64)) / objective.totals[k]
-            least[:-1] += self._unseen[k] * mean_curvature / self._sample.wanted * self._sizes[:-1]
+        if unseen:
+            mean = curvature * len(objective.curvatures[k]) / objective.totals[k]
+            least[:-1] += unseen * mean / self._sample.wanted * self._sizes[:-1]
         hessian[np.diag_indices_from(hessian)] += DAMPING * np.diagonal(hessian) + least[: len(hessian)]
         return np.asarray(hessian)
