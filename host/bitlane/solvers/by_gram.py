@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bitlane.encoded.table import EncodedTable
 
-from .coded_tables import StoredColumns, code_variances, encoded, stored_bytes
+from .coded_tables import CodedColumns, StoredColumns, coded_columns, stored_bytes
 from .costs import codes_are_quicker
-from .least_squares import LeastSquares, ridge
+from .least_squares import CenteredMoments, LeastSquares, ridge
 from .moments import coded_moments, float_moments
 from .problem import Problem
 from .refinement import refine
@@ -24,17 +24,17 @@ STEPS = 50  # of a refinement, at most
 def solve_by_gram(problem: Problem) -> Solution:
     """Solve least squares with an L2 penalty or none, with one Gram matrix for each different column of weights.
 
-    A table of floats that is large enough is encoded. Where rounding and clipping are predicted to cost more than the
+    A table that is large enough is encoded. Where rounding and clipping are predicted to cost more than the
     tolerance, the solution moves on to the optimum of the exact rows.
     """
     table, count = problem.table, problem.targets.shape[1]
     rows = quickest_rows(problem)
     coef, intercept, objective, excess = np.zeros((count, table.shape[1])), *np.zeros((3, count))
-    reads, bytes_read = 0, 0 if rows is table else stored_bytes(table)
+    reads, bytes_read = 0, 0 if isinstance(table, EncodedTable) or rows is table else stored_bytes(table)
     for models, weights in problem.by_weights():
-        if isinstance(rows, EncodedTable):
+        if isinstance(rows, CodedColumns):
             found, over, more = _from_codes(problem, rows, models, weights)
-            columns, bytes_read = rows.column_codes.active, bytes_read + rows.stored_bytes + more * stored_bytes(table)
+            columns, bytes_read = rows.columns, bytes_read + rows.stored_bytes + more * stored_bytes(table)
         else:
             moments = float_moments(table, problem.targets[:, models], weights)
             found = ridge(moments, problem.alpha * moments.weight, problem.fit_intercept)
@@ -49,23 +49,24 @@ def solve_by_gram(problem: Problem) -> Solution:
 
 
 def quickest_rows(problem: Problem) -> Any:
-    """Return the rows whose Gram matrix is the quickest: the table of the problem, or codes of its floats."""
+    """Return the rows whose Gram matrix is the quickest: the table of the problem, or CodedColumns."""
     codes = isinstance(problem.table, EncodedTable) or codes_are_quicker(*problem.table.shape)
-    return encoded(problem) if codes else problem.table
+    return coded_columns(problem) if codes else problem.table
 
 
 def _from_codes(
-    problem: Problem, rows: EncodedTable, models: NDArray[np.intp], weights: Floats | None
+    problem: Problem, rows: CodedColumns, models: NDArray[np.intp], weights: Floats | None
 ) -> tuple[LeastSquares, Floats, int]:
     """Return a solution, what it is above the optimum, over the objective, and how often exact rows were read."""
-    targets, intercept = problem.targets[:, models], problem.fit_intercept
+    targets = problem.targets[:, models]
     moments = coded_moments(rows.coded, targets, weights)
-    found = ridge(moments, problem.alpha * moments.weight, intercept)
-    if rows is problem.table:  # these codes are the table
+    centered = CenteredMoments.of(moments, problem.fit_intercept)
+    found, inverse = centered.ridge(problem.alpha * moments.weight)
+    if not rows.variances.any():
         return found, np.zeros(len(models)), 0
-    over = rounding_excess(moments, found, code_variances(rows))
+    over = rounding_excess(inverse, found, moments.weight, rows.variances)
     if (over <= problem.tol).all():
         return found, over, 0
-    exact = StoredColumns(problem.table, rows.column_codes.active)
-    refined = refine(found, moments, exact, targets, weights, STEPS, problem.tol / 10, intercept)
+    exact = StoredColumns(problem.table, rows.columns)
+    refined = refine(found, centered, inverse, exact, targets, weights, STEPS, problem.tol / 10)
     return refined.solution, refined.excess, refined.reads

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.encoded.coded_rows import CODE_BITS, CodedRows
 from bitlane.encoded.table import EncodedTable
 
+from .exact_codes import exact_codes
 from .problem import Problem
 from .solution import Floats
+
+
+class CodedColumns(NamedTuple):
+    """Codes that a solver reads instead of a table.
+
+    Attributes
+    ----------
+    coded : CodedRows, shape (rows, m)
+    columns : int array [m]
+        Numbers of the columns in the table.
+    variances : float64 array [m]
+        Mean squares of what codes are off the values, at most, in user units; 0 where they say all of them.
+    stored_bytes : int
+    """
+
+    coded: CodedRows
+    columns: NDArray[np.intp]
+    variances: Floats
+    stored_bytes: int
+
+
+def coded_columns(problem: Problem) -> CodedColumns:
+    """Return the codes of the table of a problem: as it is, exact if 8 bits can be, or encoded."""
+    table, given = problem.table, isinstance(problem.table, EncodedTable)
+    exact = None if given or problem.bits < CODE_BITS else exact_codes(table)
+    if exact is not None:
+        n = table.shape[1]
+        return CodedColumns(exact, np.arange(n), np.zeros(n), exact.codes.nbytes)
+    rows = encoded(problem)
+    active = rows.column_codes.active
+    variances = np.zeros(len(active)) if given else code_variances(rows)
+    return CodedColumns(rows.coded, active, variances, rows.stored_bytes)
 
 
 def encoded(problem: Problem) -> EncodedTable:
@@ -25,7 +59,9 @@ def encoded(problem: Problem) -> EncodedTable:
 
 def stored_bytes(table: Any) -> int:
     """Return the bytes of a read of all rows."""
-    return int(table.stored_bytes if isinstance(table, EncodedTable) else table.size * table.dtype.itemsize)
+    if isinstance(table, EncodedTable | CodedColumns):
+        return int(table.stored_bytes)
+    return int(table.size * table.dtype.itemsize)
 
 
 def code_variances(rows: EncodedTable) -> Floats:

@@ -14,9 +14,9 @@ from bitlane.support.memory import machine_memory
 
 from .by_gram import quickest_rows
 from .centered import CenteredFit
-from .coded_tables import code_variances, encoded, stored_bytes
+from .coded_tables import CodedColumns, encoded, stored_bytes
 from .held_out import Folds, held_out_losses
-from .least_squares import ridge, ridge_path, squared_errors
+from .least_squares import CenteredMoments, ridge_path, squared_errors
 from .linear_models import linear_models
 from .losses import SmoothLoss
 from .moments import Moments, coded_fold_moments, coded_moments, float_moments
@@ -118,16 +118,18 @@ def _path_by_gram(problem: Problem, alphas: Sequence[float], folds: Folds) -> Pa
 def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds: Folds) -> PathFit | None:
     """Return the path from codes or floats; None if codes of floats may cost more than the tolerance."""
     table, (count, n) = problem.table, (problem.targets.shape[1], problem.table.shape[1])
-    columns = rows.column_codes.active if isinstance(rows, EncodedTable) else np.arange(n)
+    codes = rows if isinstance(rows, CodedColumns) else None
+    columns = np.arange(n) if codes is None else codes.columns
+    rounded = codes is not None and bool(codes.variances.any())  # codes are off the values by what a loss shows
     coef, intercept = np.zeros((len(alphas), len(folds) + 1, count, n)), np.zeros((len(alphas), len(folds) + 1, count))
     objective, excess, losses = *np.zeros((2, len(alphas), count)), np.zeros((len(alphas), len(folds), count))
     reads = 0
     for models, weights in problem.by_weights():
         sets, more = _moments(rows, problem.targets[:, models], weights, folds)
         whole, reads = sets[-1], reads + more
-        if isinstance(rows, EncodedTable) and rows is not table:
-            rough = ridge(whole, min(alphas) * whole.weight, problem.fit_intercept)
-            over = rounding_excess(whole, rough, code_variances(rows))
+        if codes is not None and rounded:
+            rough, inverse = CenteredMoments.of(whole, problem.fit_intercept).ridge(min(alphas) * whole.weight)
+            over = rounding_excess(inverse, rough, whole.weight, codes.variances)
             if (over > problem.tol).any():
                 return None
             excess[:, models] = over
@@ -142,11 +144,11 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
                     continue
                 penalty = alphas[at] / 2 * (each.coefficients**2).sum(axis=0)
                 objective[at, models] = each.squared_errors / 2 + penalty
-    made = isinstance(rows, EncodedTable) and rows is not table
-    if made:  # codes are off the values by what a loss shows
+    if rounded:
         losses = held_out_losses(problem, folds, coef[:, :-1], intercept[:, :-1])
     excess *= objective
-    read = stored_bytes(rows) * reads + (2 * stored_bytes(table) if made else 0)
+    reads_of_table = rounded + (codes is not None and not isinstance(table, EncodedTable))
+    read = stored_bytes(rows) * reads + reads_of_table * stored_bytes(table)
     solutions = [
         Solution(
             "gram",
@@ -156,7 +158,7 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
             excess[at],
             np.ones(count, np.bool_),
             reads,
-            reads + 2 * made,
+            reads + reads_of_table,
             read,
         )
         for at in range(len(alphas))
@@ -178,7 +180,7 @@ def _moments(rows: object, targets: Floats, weights: Floats | None, folds: Folds
 def _of_parts(
     rows: object, targets: Floats, weights: Floats | None, parts: NDArray[np.intp], count: int
 ) -> list[Moments]:
-    if isinstance(rows, EncodedTable):
+    if isinstance(rows, CodedColumns):
         return coded_fold_moments(rows.coded, targets, parts, weights)
     chosen = [np.flatnonzero(parts == part) for part in range(count)]
     return [
@@ -188,7 +190,7 @@ def _of_parts(
 
 
 def _of_rows(rows: object, targets: Floats, weights: Floats) -> Moments:
-    if isinstance(rows, EncodedTable):
+    if isinstance(rows, CodedColumns):
         return coded_moments(rows.coded, targets, weights)
     return float_moments(rows, targets, weights)
 

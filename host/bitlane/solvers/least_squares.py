@@ -1,7 +1,8 @@
 """Ridge regression from moments: coefficients, paths of penalties, errors on folds, and standard errors.
 
 The objective is that of scikit-learn's `Ridge`: sum over rows of ``w (y - b - x.v)**2 + alpha |v|**2``, in user units,
-with no penalty of the intercept b. One solution costs a Cholesky decomposition of the Gram matrix.
+with no penalty of the intercept b. One solution costs a Cholesky decomposition of the Gram matrix, or two where columns
+depend on each other.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import Floats
 
+from .gram_inverse import EPSILON, GramInverse
 from .moments import Moments
 
-EPSILON = float(np.finfo(np.float64).eps)
 SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
-SOLVED_TOGETHER = 64  # rows of a triangle
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
 
 
@@ -56,6 +56,8 @@ class CenteredMoments:
 
     Attributes
     ----------
+    moments : Moments
+    intercept : bool
     gram : float64 array [m, m]
     products : float64 array [m, K]
     mean : float64 array [m]
@@ -64,6 +66,8 @@ class CenteredMoments:
         Columns that do not vary, to rounding.
     """
 
+    moments: Moments
+    intercept: bool
     gram: Floats
     products: Floats
     mean: Floats
@@ -78,33 +82,30 @@ class CenteredMoments:
         if intercept:
             mean = moments.center + moments.sums / moments.weight
             target_mean = moments.target_center + moments.target_sums / moments.weight
+            root = np.sqrt(moments.weight)
+            gram = moments.gram - np.outer(moments.sums / root, moments.sums / root)
+            products = moments.products - np.outer(moments.sums / root, moments.target_sums / root)
         else:
             mean, target_mean = np.zeros_like(moments.center), np.zeros_like(moments.target_center)
-        about = moments.about(mean, target_mean)
+            about = moments.about(mean, target_mean)
+            gram, products = about.gram, about.products
         rounding = 64 * EPSILON * (np.diag(moments.gram) + moments.weight * (mean - moments.center) ** 2)
-        constant = np.diag(about.gram) <= rounding
-        return CenteredMoments(about.gram, about.products, mean, target_mean, constant)
+        return CenteredMoments(moments, intercept, gram, products, mean, target_mean, np.diag(gram) <= rounding)
 
-    def solution(self, moments: Moments, v: Floats, alpha: float, rank: int) -> LeastSquares:
+    def inverse(self, alpha: float) -> GramInverse:
+        """Return the pseudo-inverse of the Gram matrix with a penalty, 0 for columns that do not vary."""
+        return GramInverse(self.gram, alpha, self.constant)
+
+    def ridge(self, alpha: float) -> tuple[LeastSquares, GramInverse]:
+        """Return the solution with a penalty, and what solved its equations."""
+        inverse = self.inverse(alpha)
+        return self.solution(inverse @ self.products, alpha, inverse.rank), inverse
+
+    def solution(self, v: Floats, alpha: float, rank: int) -> LeastSquares:
         """Return coefficients [m, K] with what belongs to them."""
         intercepts = self.target_mean - self.mean @ v
-        errors = squared_errors(moments, v, intercepts)
+        errors = squared_errors(self.moments, v, intercepts)
         return LeastSquares(v, intercepts, alpha, errors, rank, int(np.count_nonzero(~self.constant)))
-
-    def inverse(self, alpha: float) -> Floats:
-        """Return the inverse [m, m] of the Gram matrix with a penalty, 0 for columns that do not vary.
-
-        Directions that rounding leaves are left out, as in a pseudo-inverse in units in which the diagonal is 1.
-        """
-        keep = np.flatnonzero(~self.constant)
-        found = np.zeros_like(self.gram)
-        if len(keep):
-            scale, system = _unit_diagonal(self.gram[np.ix_(keep, keep)], alpha)
-            tolerance = _tolerance(system)
-            full = _cholesky(system, tolerance) is not None
-            inverse = np.linalg.inv(system) if full else np.linalg.pinv(system, tolerance, hermitian=True)
-            found[np.ix_(keep, keep)] = inverse * scale[:, None] * scale
-        return found
 
 
 def ridge(moments: Moments, alpha: float = 0.0, intercept: bool = True) -> LeastSquares:
@@ -137,14 +138,7 @@ def ridge_path(moments: Moments, alphas: Sequence[float], intercept: bool = True
     if wrong is not None:
         raise ValueError(f"the penalty alpha is {wrong:g}: give a finite number, 0 or more")
     centered = CenteredMoments.of(moments, intercept)
-    keep = ~centered.constant
-    gram, products = centered.gram[np.ix_(keep, keep)], centered.products[keep]
-    found = []
-    for alpha, (v, rank) in zip(alphas, _solutions(gram, products, alphas), strict=True):
-        full = np.zeros_like(centered.products)
-        full[keep] = v
-        found.append(centered.solution(moments, full, alpha, rank))
-    return found
+    return _by_spectrum(centered, alphas) or [centered.ridge(alpha)[0] for alpha in alphas]
 
 
 def squared_errors(moments: Moments, coefficients: Floats, intercepts: Floats) -> Floats:
@@ -166,7 +160,7 @@ def squared_errors(moments: Moments, coefficients: Floats, intercepts: Floats) -
 def fold_errors(folds: Sequence[Moments], alphas: Sequence[float], intercept: bool = True) -> Floats:
     """Return the errors of cross-validation, without another read of the table.
 
-    Each fold is left out once: its moments are subtracted from those of all.
+    Each fold is left out once: the moments of the others add up.
 
     Parameters
     ----------
@@ -182,10 +176,10 @@ def fold_errors(folds: Sequence[Moments], alphas: Sequence[float], intercept: bo
     """
     if len(folds) < 2:
         raise ValueError(f"cross-validation needs two folds or more; got {len(folds)}")
-    everything = sum(folds[1:], folds[0])
     errors = []
-    for fold in folds:
-        path = ridge_path(everything - fold, alphas, intercept)
+    for left, fold in enumerate(folds):
+        others = [*folds[:left], *folds[left + 1 :]]
+        path = ridge_path(sum(others[1:], others[0]), alphas, intercept)
         errors.append([squared_errors(fold, each.coefficients, each.intercepts) for each in path])
     return np.array(errors)
 
@@ -222,76 +216,23 @@ def standard_errors(moments: Moments, solution: LeastSquares) -> tuple[Floats, F
     if freedom <= 0:
         raise ValueError(f"standard errors need more rows than coefficients; got {moments.weight:g} rows")
     centered = CenteredMoments.of(moments, True)
-    inverse = centered.inverse(0.0)
+    inverse, mean = centered.inverse(0.0), centered.mean
     variance = solution.squared_errors * moments.weight / freedom
-    mean = centered.mean
-    return np.sqrt(np.diag(inverse)[:, None] * variance), np.sqrt(
-        variance * (1 / moments.weight + mean @ inverse @ mean)
-    )
+    of_mean = mean @ (inverse @ mean[:, None])[:, 0]
+    return np.sqrt(inverse.diagonal()[:, None] * variance), np.sqrt(variance * (1 / moments.weight + of_mean))
 
 
-def _solutions(gram: Floats, products: Floats, alphas: Sequence[float]) -> list[tuple[Floats, int]]:
-    """Return coefficients and rank for each penalty."""
-    if not len(gram):
-        return [(products.copy(), 0)] * len(alphas)
-    if len(alphas) >= SPECTRUM_PENALTIES:
-        eigenvalues, vectors = np.linalg.eigh(gram)
-        if min(alphas) > SPECTRUM_RANGE * eigenvalues[-1]:
-            turned = vectors.T @ products
-            rank = int(np.count_nonzero(eigenvalues > _tolerance(gram) * eigenvalues[-1]))
-            positive = np.maximum(eigenvalues, 0.0)[:, None]
-            return [(vectors @ (turned / (positive + alpha)), rank) for alpha in alphas]
-    return [_solution(gram, products, alpha) for alpha in alphas]
-
-
-def _solution(gram: Floats, products: Floats, alpha: float) -> tuple[Floats, int]:
-    """Solve for one penalty, in units in which the diagonal is 1, so that scales of columns do no harm."""
-    scale, system = _unit_diagonal(gram, alpha)
-    tolerance, turned = _tolerance(gram), scale[:, None] * products
-    root = _cholesky(system, tolerance)
-    if root is not None:
-        return scale[:, None] * _solve_by_root(root, turned), len(gram)
-    eigenvalues, vectors = np.linalg.eigh(system)
-    kept = eigenvalues > tolerance * eigenvalues[-1]
-    along = vectors[:, kept]
-    v = scale[:, None] * (along @ (along.T @ turned / eigenvalues[kept][:, None]))
-    flat = scale[:, None] * vectors[:, ~kept]
-    if flat.shape[1]:  # directions that change no prediction
-        v = v - flat @ np.linalg.lstsq(flat, v, rcond=None)[0]
-    return v, int(np.count_nonzero(kept))
-
-
-def _unit_diagonal(gram: Floats, alpha: float) -> tuple[Floats, Floats]:
-    """Return what the rows and columns of a matrix with a penalty are multiplied by, and the product."""
-    scale = 1 / np.sqrt(np.diag(gram) + alpha)
-    system = gram * scale[:, None] * scale
-    np.fill_diagonal(system, 1.0)
-    return scale, system
-
-
-def _cholesky(system: Floats, tolerance: float) -> Floats | None:
-    """Return the Cholesky root of a matrix with a diagonal of 1; None if a pivot can be rounding."""
-    try:
-        root: Floats = np.linalg.cholesky(system).astype(np.float64, copy=False)
-    except np.linalg.LinAlgError:
-        return None
-    return root if (np.diag(root) ** 2 > tolerance).all() else None
-
-
-def _solve_by_root(root: Floats, right: Floats) -> Floats:
-    """Solve ``L L' v = right`` in blocks: numpy has no solver for triangles."""
-    v, starts = np.array(right), range(0, len(root), SOLVED_TOGETHER)
-    for start in starts:
-        here, rest = slice(start, start + SOLVED_TOGETHER), slice(start + SOLVED_TOGETHER, None)
-        v[here] = np.linalg.solve(root[here, here], v[here])
-        v[rest] -= root[rest, here] @ v[here]
-    for start in reversed(starts):
-        here = slice(start, start + SOLVED_TOGETHER)
-        v[here] = np.linalg.solve(root[here, here].T, v[here])
-        v[:start] -= root[here, :start].T @ v[here]
-    return v
-
-
-def _tolerance(gram: Floats) -> float:
-    """Return the share of an eigenvalue, or of a pivot, that rounding can make."""
-    return 16 * len(gram) * EPSILON
+def _by_spectrum(centered: CenteredMoments, alphas: Sequence[float]) -> list[LeastSquares]:
+    """Return the solution for each of many penalties by one eigendecomposition; none where that is not accurate."""
+    if len(alphas) < SPECTRUM_PENALTIES:
+        return []
+    keep = ~centered.constant
+    eigenvalues, some = np.linalg.eigh(centered.gram[np.ix_(keep, keep)])
+    largest = eigenvalues.max(initial=0.0)
+    if min(alphas) <= SPECTRUM_RANGE * largest:
+        return []
+    rank = int(np.count_nonzero(eigenvalues > 16 * len(some) * EPSILON * largest))
+    vectors = np.zeros((len(keep), len(some)))
+    vectors[keep] = some
+    turned, positive = some.T @ centered.products[keep], np.maximum(eigenvalues, 0.0)[:, None]
+    return [centered.solution(vectors @ (turned / (positive + alpha)), alpha, rank) for alpha in alphas]

@@ -139,7 +139,7 @@ def coded_fold_moments(
     Returns
     -------
     list of Moments
-        About the middles of the ranges of columns and targets.
+        About the values of codes near the means of all rows, and the middles of the ranges of targets.
     """
     digits = TargetDigits.of(target_matrix(targets))
     count = int(folds.max()) + 1 if len(folds) else 0
@@ -157,10 +157,12 @@ def coded_fold_moments(
                 sums[key] = GramSum(columns, threads)
             sums[key].add(block.codes[chosen], extra[chosen])
     used = np.ones(len(folds), bool) if multiplicities is None else multiplicities > 0
+    middle = _middle_codes([(1 << bit, total) for (_, bit), total in sums.items()], rows.shape[1])
     return [
         _of_integers(
             [(1 << bit, total) for (fold, bit), total in sums.items() if fold == each],
             int(np.count_nonzero(used & (folds == each))),
+            middle,
             scale,
             digits,
         )
@@ -251,34 +253,42 @@ class TargetDigits:
         return np.asarray((shaped @ self.weights.astype(np.float64)) * self.quantum)
 
 
-def _of_integers(parts: Sequence[tuple[int, GramSum]], rows: int, scale: CodeScale, digits: TargetDigits) -> Moments:
-    """Return the moments of Gram matrices, each with a factor."""
+def _middle_codes(parts: Sequence[tuple[int, GramSum]], m: int) -> Integers:
+    """Return the codes near the means of rows with factors: integers about them lose no digits to the means."""
+    total = max(1, sum(factor * part.rows for factor, part in parts))
+    sums = sum((factor * part.sums()[:m] for factor, part in parts), np.zeros(m, np.int64))
+    return np.rint(sums / total).astype(np.int64)
+
+
+def _of_integers(
+    parts: Sequence[tuple[int, GramSum]], rows: int, middle: Integers, scale: CodeScale, digits: TargetDigits
+) -> Moments:
+    """Return the moments of Gram matrices, each with a factor, about the values of the codes `middle` [m]."""
     m, width = len(scale.unit), digits.codes.shape[1]
     total = sum(factor * part.rows for factor, part in parts)
     gram, sums = np.zeros((m + width,) * 2, np.int64), np.zeros(m + width, np.int64)
     for factor, part in parts:
         gram += factor * part.matrix()
         sums += factor * part.sums()
-    q, t = sums[:m], sums[m:]
-    # A value is unit * (code + 1/2) away from the center.
-    halves = gram[:m, :m] + (0.5 * q + 0.125 * total)[:, None] + (0.5 * q + 0.125 * total)
-    halves *= scale.unit[:, None]
-    halves *= scale.unit
-    cross = (gram[:m, m:] + 0.5 * t).reshape(m, -1, digits.digits) @ digits.weights.astype(np.float64)
-    target_sums = t.reshape(-1, digits.digits) @ digits.weights.astype(np.float64)
+    q, t, unit, quantum = sums[:m], sums[m:], scale.unit, digits.quantum
+    away = q - total * middle
+    centered = gram[:m, :m] - np.outer(middle, q)
+    centered -= np.outer(away, middle)
+    products = centered * unit[:, None]
+    products *= unit
+    weights = digits.weights.astype(np.float64)
+    cross = (gram[:m, m:] - np.outer(middle, t)).reshape(m, -1, digits.digits) @ weights
     squares = gram[m:, m:].reshape(len(digits.center), digits.digits, len(digits.center), digits.digits)
-    own = np.einsum("kikj,i,j->k", squares.astype(np.float64), *[digits.weights.astype(np.float64)] * 2)
-    unit, quantum = scale.unit, digits.quantum
     return Moments(
         rows,
         float(total),
-        scale.center,
-        halves,
-        (q + 0.5 * total) * unit,
+        scale.values(middle),
+        products,
+        away * unit,
         cross * unit[:, None] * quantum,
         digits.center,
-        target_sums * quantum,
-        own * quantum**2,
+        (t.reshape(-1, digits.digits) @ weights) * quantum,
+        np.einsum("kikj,i,j->k", squares.astype(np.float64), weights, weights) * quantum**2,
     )
 
 
@@ -286,14 +296,14 @@ def _weighted_fold_moments(
     rows: CodedRows, digits: TargetDigits, folds: NDArray[np.intp], w: Floats, bits: int | None, count: int
 ) -> list[Moments]:
     scale = rows.scale if bits is None else rows.scale.at(rows.bits, bits)
-    empty = _of_integers([], 0, scale, digits)
+    empty = _of_integers([], 0, np.zeros(len(scale.unit), np.int64), scale, digits)
     found = [empty] * count
     for block in rows.blocks(bits):
         here = slice(block.first, block.first + len(block.codes))
         y = digits.values(digits.codes[here])
         for (fold, _), chosen in _parts(folds[here], None):
-            u = scale.unit * (block.codes[chosen] + 0.5)
-            found[fold] += _of_floats(u, y[chosen], w[here][chosen], scale.center, digits.center)
+            u = scale.unit * block.codes[chosen].astype(np.float64)
+            found[fold] += _of_floats(u, y[chosen], w[here][chosen], empty.center, digits.center)
     return found
 
 

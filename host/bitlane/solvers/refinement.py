@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 from bitlane.encoded.coded_rows import Floats
 from bitlane.quantization.row_table import dense_pieces
 
+from .gram_inverse import GramInverse
 from .least_squares import CenteredMoments, LeastSquares
-from .moments import Moments, target_matrix
+from .moments import target_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,22 +47,24 @@ class Refinement:
 
 def refine(
     solution: LeastSquares,
-    moments: Moments,
+    centered: CenteredMoments,
+    inverse: GramInverse,
     X: Any,
     targets: ArrayLike,
     weights: ArrayLike | None = None,
     steps: int = 2,
     tol: float = 1e-12,
-    intercept: bool = True,
 ) -> Refinement:
     """Move a solution towards the minimum on exact rows.
 
     Parameters
     ----------
     solution : LeastSquares
-        Of `ridge` with `moments`, and with the same `intercept`.
-    moments : Moments
+        Near the minimum.
+    centered : CenteredMoments
         Of the codes of the rows.
+    inverse : GramInverse
+        Of these, with the penalty of the solution.
     X : array or RowTable [rows, m]
         Exact rows, with the columns of the moments. Sums are float64.
     targets : array [rows] or [rows, K]
@@ -71,16 +74,13 @@ def refine(
         At most. The rows are read once more; so 0 steps tell how good the solution is.
     tol : float, default=1e-12
         The steps end at this excess of all targets, as `Refinement.excess` has it.
-    intercept : bool, default=True
 
     Returns
     -------
     Refinement
     """
-    centered = CenteredMoments.of(moments, intercept)
-    rows = _ExactRows(X, target_matrix(targets), weights, moments, intercept)
+    rows = _ExactRows(X, target_matrix(targets), weights, centered)
     alpha, v = solution.alpha, solution.coefficients.copy()
-    inverse = centered.inverse(alpha)
     residual, objective = rows.first(v)
     residual -= alpha * v
     objective += alpha * np.einsum("jk,jk->k", v, v)
@@ -110,12 +110,11 @@ def refine(
 class _ExactRows:
     """Products with the centred Gram matrix of exact rows, each by one read."""
 
-    def __init__(self, X: Any, y: Floats, weights: ArrayLike | None, moments: Moments, intercept: bool):
-        self._X, self._y, self._intercept = X, y, intercept
+    def __init__(self, X: Any, y: Floats, weights: ArrayLike | None, centered: CenteredMoments):
+        self._X, self._y, self._intercept = X, y, centered.intercept
         self._w = None if weights is None else np.asarray(weights, np.float64)
         self.weight = float(len(y) if self._w is None else self._w.sum())
-        self._center = moments.center if intercept else np.zeros_like(moments.center)
-        self._target_center = moments.target_center if intercept else np.zeros(y.shape[1])
+        self._center, self._target_center = centered.mean, centered.target_mean
         self._mean = np.zeros_like(self._center)  # less the center
         self._target_mean = np.zeros(y.shape[1])
 

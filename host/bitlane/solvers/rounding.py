@@ -7,11 +7,11 @@ import numpy as np
 from bitlane.encoded.coded_rows import Floats
 
 from .coded_objective import CodedObjective
-from .least_squares import CenteredMoments, LeastSquares
-from .moments import Moments
+from .gram_inverse import GramInverse
+from .least_squares import LeastSquares
 
 
-def rounding_excess(moments: Moments, solution: LeastSquares, variances: Floats) -> Floats:
+def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float, variances: Floats) -> Floats:
     """Return about how far a solution on codes is above the minimum on the values, over the objective: [K].
 
     A code is off a value by e, of mean square d, without correlation to other columns. With H the Gram matrix with the
@@ -21,19 +21,19 @@ def rounding_excess(moments: Moments, solution: LeastSquares, variances: Floats)
 
     Parameters
     ----------
-    moments : Moments
-        Of the codes, with columns [m].
+    inverse : GramInverse
+        Of the codes' Gram matrix with the penalty, centred if there is an intercept.
     solution : LeastSquares
-        Of `ridge` with these moments.
+        On the codes.
+    weight : float
+        Of all rows.
     variances : float64 array [m]
         The d, in squares of user units.
     """
-    centered = CenteredMoments.of(moments, True)
-    inverse = centered.inverse(solution.alpha)
-    v, variance = solution.coefficients, moments.weight * variances
+    v, variance = solution.coefficients, weight * variances
     systematic = np.einsum("jk,jk->k", variance[:, None] * v, inverse @ (variance[:, None] * v))
-    random = solution.squared_errors * float(variance @ np.diag(inverse))
-    objective = solution.squared_errors * moments.weight + solution.alpha * (v**2).sum(axis=0)
+    random = solution.squared_errors * float(variance @ inverse.diagonal())
+    objective = solution.squared_errors * weight + solution.alpha * (v**2).sum(axis=0)
     return np.asarray((systematic + random) / np.maximum(objective, np.finfo(np.float64).tiny))
 
 

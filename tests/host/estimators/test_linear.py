@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bitlane import DataError, LinearClassifier, LinearRegressor
+from bitlane.solvers import by_gram
 
 linear_model = pytest.importorskip("sklearn.linear_model")
 
@@ -30,6 +31,20 @@ def test_ridge_is_scikit_learns(seed):
         model.predict(X).reshape(y.shape), peer.predict(X).reshape(y.shape), rtol=1e-6, atol=1e-6
     )
     assert model.solution_.solver == "gram"
+
+
+def test_tables_of_integers_take_one_exact_read(seed, monkeypatch):
+    """Columns that depend on others: of all optima, that with the least coefficients."""
+    random = np.random.default_rng(seed)
+    rows, n = int(random.integers(30, 300)), int(random.integers(2, 9))
+    X = random.integers(0, 100, (rows, n)).astype(random.choice([np.int16, np.float32]))
+    X = np.column_stack([X, X[:, 0] + X[:, 1], np.full(rows, 7, X.dtype)])
+    y = X @ random.normal(size=(n + 2, 2)) + 10 * random.normal(size=(rows, 2)) + 100
+    monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, n: True)
+    model = LinearRegressor(alpha=0.0).fit(X, y)
+    peer = linear_model.LinearRegression().fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(model.coef_, peer.coef_, rtol=0, atol=1e-8 * np.abs(peer.coef_).max())
+    assert (model.solution_.passes, model.solution_.excess.max()) == (1, 0.0)
 
 
 def objective(X, y, coef, intercept, alpha, weights):

@@ -37,15 +37,18 @@ def ridge_losses(X, y, weights, alphas, folds, intercept):
     return losses
 
 
-@pytest.mark.parametrize("how", ["floats", "codes", "encoded"])
+@pytest.mark.parametrize("how", ["floats", "codes", "exact codes", "encoded"])
 def test_squares_are_a_loop_over_scikit_learns_ridge(seed, how, monkeypatch):
     random = np.random.default_rng(seed)
     rows, n, targets = int(random.integers(60, 400)), int(random.integers(1, 9)), int(random.integers(1, 3))
     X = random.normal(size=(rows, n)) * 10.0 ** random.uniform(-1, 1, n) + random.normal(size=n) * 3
+    if how == "exact codes":
+        X = np.rint(X * np.minimum(1, 127 / np.abs(X).max(axis=0)))
+        X[0] += X.std(axis=0) == 0
     y = (X / X.std(axis=0)) @ random.normal(size=(n, targets)) + random.normal(size=(rows, targets)) + 100
     weights, folds, intercept = some_weights(random, rows), some_folds(random, rows), bool(random.integers(2))
     alphas = 10.0 ** random.uniform(-3, 1, 4)
-    monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, n: how == "codes")
+    monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, n: "codes" in how)
     table = encode_table(X) if how == "encoded" else X
     model = LinearRegressorCV(alphas=alphas, cv=folds, fit_intercept=intercept).fit(table, y, weights)
     assert model.alphas_.tolist() == sorted(alphas, reverse=True)
