@@ -9,7 +9,7 @@ import numpy as np
 from bitlane.encoded.coded_rows import Codes, Floats
 
 from .coded_objective import Chosen, CodedObjective, Evaluation
-from .penalty import least_model
+from .coordinates import least_model
 from .reference_pass import Singles
 from .sampled_hessian import HessianSample
 
