@@ -216,8 +216,8 @@ class LinearOptimum(FoundOptimum):
     '{"squared_error"}, default="squared_error"\n    ``1/2 residual**2``.',
     '{"auto", "gram", "centered"}',
     "0.0",
-    '"gram": one read for the Gram matrix; not with L1. "centered": several reads of rows of few bits, with gradients\n'
-    "    of all rows and curvatures of some; for L1 too.",
+    '"gram": one read for the Gram matrix. "centered": several reads of rows of few bits, with gradients of all rows\n'
+    "    and curvatures of some.",
 )
 @dataclass(eq=False, repr=False)
 class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):

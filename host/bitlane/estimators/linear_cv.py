@@ -93,8 +93,8 @@ class ChosenOptimum(FoundOptimum):
     '{"squared_error"}, default="squared_error"\n    ``1/2 residual**2``.',
     '{"auto", "gram", "centered"}',
     "10",
-    '"gram": one read for Gram matrices of the folds; not with L1. "centered": all folds and penalties in the same\n'
-    "    reads of rows of few bits; for many columns, and for L1.",
+    '"gram": one read for Gram matrices of the folds. "centered": all folds and penalties in the same reads of rows\n'
+    "    of few bits; for many columns.",
     STRENGTHS,
 )
 @dataclass(eq=False, repr=False)

@@ -11,7 +11,8 @@ from bitlane.encoded.table import EncodedTable
 
 from .coded_tables import CodedColumns, StoredColumns, coded_columns, stored_bytes
 from .costs import codes_are_quicker
-from .least_squares import CenteredMoments, LeastSquares, ridge
+from .elastic_net import elastic_net
+from .least_squares import CenteredMoments, LeastSquares
 from .moments import coded_moments, float_moments
 from .problem import Problem
 from .refinement import refine
@@ -22,10 +23,10 @@ STEPS = 50  # of a refinement, at most
 
 
 def solve_by_gram(problem: Problem) -> Solution:
-    """Solve least squares with an L2 penalty or none, with one Gram matrix for each different column of weights.
+    """Solve least squares with any penalty or none, with one Gram matrix for each different column of weights.
 
     A table that is large enough is encoded. Where rounding and clipping are predicted to cost more than the
-    tolerance, the solution moves on to the optimum of the exact rows.
+    tolerance, the solution moves on to the optimum of the exact rows; with L1, it is found anew.
     """
     table, count = problem.table, problem.targets.shape[1]
     rows = quickest_rows(problem)
@@ -37,11 +38,11 @@ def solve_by_gram(problem: Problem) -> Solution:
             columns, bytes_read = rows.columns, bytes_read + rows.stored_bytes + more * stored_bytes(table)
         else:
             moments = float_moments(table, problem.targets[:, models], weights)
-            found = ridge(moments, problem.alpha * moments.weight, problem.fit_intercept)
-            over, more, columns = np.zeros(len(models)), 0, np.arange(table.shape[1])
+            found, over = _minimum(problem, CenteredMoments.of(moments, problem.fit_intercept))
+            more, columns = 0, np.arange(table.shape[1])
             bytes_read += stored_bytes(table)
         coef[np.ix_(models, columns)], intercept[models] = found.coefficients.T, found.intercepts
-        objective[models] = found.squared_errors / 2 + problem.alpha / 2 * (found.coefficients**2).sum(axis=0)
+        objective[models] = found.squared_errors / 2 + problem.penalty(found.coefficients)
         excess[models] = over * objective[models]
         reads += 1 + more
     done = excess <= problem.tol * objective
@@ -61,12 +62,27 @@ def _from_codes(
     targets = problem.targets[:, models]
     moments = coded_moments(rows.coded, targets, weights)
     centered = CenteredMoments.of(moments, problem.fit_intercept)
-    found, inverse = centered.ridge(problem.alpha * moments.weight)
     if not rows.variances.any():
-        return found, np.zeros(len(models)), 0
-    over = rounding_excess(inverse, found, moments.weight, rows.variances)
+        return *_minimum(problem, centered), 0
+    if problem.lasso:
+        found, gaps = _minimum(problem, centered)
+        inverse = centered.inverse(found.alpha)
+    else:
+        (found, inverse), gaps = centered.ridge(problem.ridge * moments.weight), np.zeros(len(models))
+    over = gaps + rounding_excess(inverse, found, moments.weight, rows.variances)
     if (over <= problem.tol).all():
         return found, over, 0
     exact = StoredColumns(problem.table, rows.columns)
+    if problem.lasso:
+        centered = CenteredMoments.of(float_moments(exact, targets, weights), problem.fit_intercept)
+        return *_minimum(problem, centered), 1
     refined = refine(found, centered, inverse, exact, targets, weights, STEPS, problem.tol / 10)
     return refined.solution, refined.excess, refined.reads
+
+
+def _minimum(problem: Problem, centered: CenteredMoments) -> tuple[LeastSquares, Floats]:
+    """Return the solution on the rows of moments, and what it may be above the optimum, over the objective."""
+    if problem.lasso:
+        return elastic_net(centered, problem.lasso, problem.ridge, problem.tol / 10)
+    found, _ = centered.ridge(problem.ridge * centered.moments.weight)
+    return found, np.zeros(centered.products.shape[1])

@@ -15,8 +15,9 @@ from bitlane.support.memory import machine_memory
 from .by_gram import quickest_rows
 from .centered import CenteredFit
 from .coded_tables import CodedColumns, encoded, stored_bytes
+from .elastic_net import elastic_net
 from .held_out import Folds, held_out_losses
-from .least_squares import CenteredMoments, ridge_path, squared_errors
+from .least_squares import CenteredMoments, LeastSquares, ridge_path, squared_errors
 from .linear_models import linear_models
 from .losses import SmoothLoss
 from .moments import Moments, coded_fold_moments, coded_moments, float_moments
@@ -128,22 +129,24 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
         sets, more = _moments(rows, problem.targets[:, models], weights, folds)
         whole, reads = sets[-1], reads + more
         if codes is not None and rounded:
-            rough, inverse = CenteredMoments.of(whole, problem.fit_intercept).ridge(min(alphas) * whole.weight)
+            rough, inverse = CenteredMoments.of(whole, problem.fit_intercept).ridge(
+                min(alphas) * (1 - problem.l1_ratio) * whole.weight
+            )
             over = rounding_excess(inverse, rough, whole.weight, codes.variances)
             if (over > problem.tol).any():
                 return None
             excess[:, models] = over
         for fold, train in enumerate([*sets[: len(folds)], whole]):
-            path = ridge_path(train, [alpha * train.weight for alpha in alphas], problem.fit_intercept)
-            for at, each in enumerate(path):
+            for at, (each, gaps) in enumerate(_path(problem, train, alphas)):
                 coef[at, fold][np.ix_(models, columns)] = each.coefficients.T
                 intercept[at, fold, models] = each.intercepts
                 if fold < len(folds):
                     test = sets[len(folds) + fold]
                     losses[at, fold, models] = squared_errors(test, each.coefficients, each.intercepts) / 2
                     continue
-                penalty = alphas[at] / 2 * (each.coefficients**2).sum(axis=0)
-                objective[at, models] = each.squared_errors / 2 + penalty
+                of_path = replace(problem, alpha=alphas[at])
+                objective[at, models] = each.squared_errors / 2 + of_path.penalty(each.coefficients)
+                excess[at, models] += gaps
     if rounded:
         losses = held_out_losses(problem, folds, coef[:, :-1], intercept[:, :-1])
     excess *= objective
@@ -156,7 +159,7 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
             intercept[at, -1],
             objective[at],
             excess[at],
-            np.ones(count, np.bool_),
+            excess[at] <= problem.tol * objective[at],
             reads,
             reads + reads_of_table,
             read,
@@ -164,6 +167,20 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
         for at in range(len(alphas))
     ]
     return PathFit(losses.mean(axis=2), solutions, 0)
+
+
+def _path(problem: Problem, moments: Moments, alphas: Sequence[float]) -> list[tuple[LeastSquares, Floats]]:
+    """Return the solution for each penalty, and what it may be above the optimum, over the objective."""
+    if not problem.l1_ratio:
+        exact = np.zeros(moments.products.shape[1])
+        penalties = [alpha * moments.weight for alpha in alphas]
+        return [(each, exact) for each in ridge_path(moments, penalties, problem.fit_intercept)]
+    centered, found, near = CenteredMoments.of(moments, problem.fit_intercept), [], None
+    for alpha in alphas:
+        lasso, ridge = alpha * problem.l1_ratio, alpha * (1 - problem.l1_ratio)
+        found.append(elastic_net(centered, lasso, ridge, problem.tol / 10, near))
+        near = found[-1][0].coefficients
+    return found
 
 
 def _moments(rows: object, targets: Floats, weights: Floats | None, folds: Folds) -> tuple[list[Moments], int]:

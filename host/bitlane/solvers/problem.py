@@ -52,7 +52,23 @@ class Problem:
     @property
     def has_gram(self) -> bool:
         """Whether one Gram matrix has the solution."""
-        return self.loss == "squared_error" and not (self.alpha and self.l1_ratio)
+        return self.loss == "squared_error"
+
+    @property
+    def lasso(self) -> float:
+        """Strength of the L1 part of the penalty."""
+        return self.alpha * self.l1_ratio
+
+    @property
+    def ridge(self) -> float:
+        """Strength of the L2 part of the penalty, which has 1/2."""
+        return self.alpha * (1 - self.l1_ratio)
+
+    def penalty(self, coefficients: Floats) -> Floats:
+        """Return the penalty [K] of coefficients [m, K]."""
+        return np.asarray(
+            self.lasso * np.abs(coefficients).sum(axis=0) + self.ridge / 2 * (coefficients**2).sum(axis=0)
+        )
 
     def by_weights(self) -> Iterator[tuple[NDArray[np.intp], Floats | None]]:
         """Yield the numbers of the models that share weights of rows, and these weights [rows]."""

@@ -52,8 +52,7 @@ def chosen_solver(problem: Problem, solver: str) -> str:
     if solver == "auto":
         return "gram" if problem.has_gram else "centered"
     if solver == "gram" and not problem.has_gram:
-        what = f"loss={problem.loss!r}" if problem.loss != "squared_error" else "an L1 penalty"
-        raise DataError(f"solver='gram' is for squared errors with an L2 penalty or none, not for {what}: use 'auto'")
+        raise DataError(f"solver='gram' is for squared errors, not for loss={problem.loss!r}: use 'auto'")
     return solver
 
 

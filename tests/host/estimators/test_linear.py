@@ -47,6 +47,29 @@ def test_tables_of_integers_take_one_exact_read(seed, monkeypatch):
     assert (model.solution_.passes, model.solution_.excess.max()) == (1, 0.0)
 
 
+@pytest.mark.parametrize("how", ["floats", "codes", "exact codes"])
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_lasso_is_scikit_learns(seed, how, penalty, monkeypatch):
+    random = np.random.default_rng(seed)
+    rows, n, tol = int(random.integers(100, 400)), int(random.integers(1, 12)), float(10.0 ** random.uniform(-5, -3))
+    X = table(random, rows, n)
+    X = np.rint(X * np.minimum(1, 127 / np.abs(X).max(axis=0))) if how == "exact codes" else X
+    X[0] += X.std(axis=0) == 0
+    y = (X / X.std(axis=0)) @ random.normal(size=(n, 2)) + random.normal(size=(rows, 2)) + 100
+    share = 1.0 if penalty == "l1" else 0.3
+    alpha = np.abs((X - X.mean(axis=0)).T @ y).max() / rows * 10.0 ** random.uniform(-2, 0)
+    monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, n: how != "floats")
+    model = LinearRegressor(penalty=penalty, alpha=alpha, l1_ratio=share, tol=tol).fit(X, y)
+    peer = linear_model.ElasticNet(alpha, l1_ratio=share, tol=1e-12, max_iter=100_000).fit(X, y)
+    ours, best = (
+        ((each.predict(X) - y) ** 2).mean(axis=0) / 2
+        + alpha * (share * np.abs(each.coef_) + (1 - share) / 2 * each.coef_**2).sum(axis=1)
+        for each in (model, peer)
+    )
+    assert (ours <= best * (1 + 2 * tol)).all()
+    assert (model.solution_.solver, model.solution_.converged.all()) == ("gram", True)
+
+
 def objective(X, y, coef, intercept, alpha, weights):
     loss = np.logaddexp(0, -y * (X @ coef + intercept))
     return np.average(loss, weights=weights) + alpha / 2 * coef @ coef
@@ -118,7 +141,7 @@ def test_many_columns_are_told(monkeypatch):
         (LinearRegressor(penalty="elasticnet", l1_ratio=2.0), "l1_ratio=2.0: choose a number from 0 to 1"),
         (LinearRegressor(tol=0.0), "tol=0.0: it must be above 0"),
         (LinearRegressor(solver="newton"), "solver='newton': choose one of 'auto', 'gram', 'centered'"),
-        (LinearRegressor(penalty="l1", alpha=1.0, solver="gram"), "not for an L1 penalty: use 'auto'"),
+        (LinearClassifier(solver="gram"), "solver='gram' is for squared errors, not for loss='log_loss': use 'auto'"),
         (LinearRegressor(bits=9), "bits=9"),
         (LinearRegressor(bits=5), "bits=5: choose an even number from 2 to 8"),
     ],
