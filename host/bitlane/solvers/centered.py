@@ -28,7 +28,7 @@ from .coded_objective import CodedObjective
 from .exact_rows import exact_center
 from .linear_models import LinearModels
 from .rounding import rounding_bound
-from .sampled_newton import SampledNewton
+from .sampled_newton import FIRST_REACH, SampledNewton
 
 FIRST_WIDTH = 2.0  # of the smooth part of hinge
 NARROWER = 0.5, 0.125  # the next width, as a share: at most and at least
@@ -39,6 +39,7 @@ LEAST_PROMISE = 1e-13  # as a share of the objective
 PROOF, HINGE_PROOF = 0.1, 1e-3
 NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
 SHORTER = 0.1  # of a step after which exact rows have a larger objective
+SPREADS = 4.0  # of rounding, which exact rows may take across the smooth part of hinge
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
@@ -139,7 +140,9 @@ def solve_centered(
         if not helps.all():  # the codes say too little of the rows: a shorter step
             points = best_points + np.where(helps, 1.0, SHORTER)[:, None] * (points - best_points)
             continue
-        search = SampledNewton(objective, np.zeros_like(points))
+        spread = np.sqrt((points[:, : rows.shape[1]] ** 2).sum(axis=1) / 12)  # of scores, by the rounding of codes
+        reach = FIRST_REACH if clipped else objective.smooth_loss.width + SPREADS * spread
+        search = SampledNewton(objective, np.zeros_like(points), reach)
         passes = max_passes if round_ < refine else 1
         start = objective.passes
         search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), start + passes)

@@ -16,6 +16,9 @@ from .passes import PassModels, PassSums, RowOutputs, run_pass
 from .penalty import Penalty
 from .reference_pass import Singles
 
+# Of a search for a length: in powers of `SCALES` down to a tiny one, then between two of them.
+SCALES, TINIEST, HALVINGS = 16.0, 2.0**-60, 20
+
 Chosen = NDArray[np.intp]
 
 
@@ -79,6 +82,8 @@ class CodedObjective:
         Sums of the weights of the rows.
     curvatures : list of float32 arrays [rows]
         Of each model where it was last evaluated, with the weights of the rows.
+    scores : list of float32 arrays [rows], or None
+        Of hinge: as the curvatures.
     """
 
     def __init__(self, rows: CodedRows, models: LinearModels, threads: int = 1):
@@ -93,6 +98,8 @@ class CodedObjective:
         lasso[:, :columns] = (models.alpha * models.l1_ratio)[:, None] / scale.unit
         self.penalty, self.totals = Penalty(ridge, lasso), models.totals()
         self.curvatures = [np.ones(rows.shape[0], np.float32) for _ in range(len(models))]
+        hinge = models.smooth_loss.name == "hinge"
+        self.scores = [np.empty(rows.shape[0], np.float32) for _ in range(len(models))] if hinge else None
 
     smooth_loss: SmoothLoss
     center: Center | None
@@ -119,7 +126,8 @@ class CodedObjective:
         kept = np.zeros(0, np.intp) if kept is None else kept
         codes = np.empty((len(kept), self.rows.shape[1]), np.int8)
         curvatures = [self.curvatures[k] for k in chosen]
-        outputs = RowOutputs(curvatures=curvatures, kept=kept, kept_codes=codes)
+        scores = None if self.scores is None else [self.scores[k] for k in chosen]
+        outputs = RowOutputs(scores=scores, curvatures=curvatures, kept=kept, kept_codes=codes)
         sums = self.read(points, chosen, outputs, reaches=reaches)
         penalty, whole = self.penalty.of(chosen), self.whole(points, chosen)
         values = sums.losses / self.totals[chosen] + penalty.total(whole)
@@ -151,6 +159,35 @@ class CodedObjective:
         else:
             found = sums.gradients + sums.slopes[:, None] * self.middles
         return np.asarray(found / self.totals[chosen, None])
+
+    def best_length(self, k: int, scores: Singles, point: Floats, step: Floats) -> float:
+        """Return the length, 0 to 1, of a step of a model from a point with these scores at which its value is least.
+
+        `self.scores` are those at the end of the step. The slope along a step rises, since the objective is convex.
+        """
+        assert self.scores is not None
+        targets, weights = self.models.arrays(np.array([k]))
+        start, y = scores.astype(np.float64), targets[0].astype(np.float64)
+        change = self.scores[k] - start
+        of_rows = change / self.totals[k] if weights is None else change * weights[0] / self.totals[k]
+        penalty, tilt = self.penalty.of(np.array([k])), 0.0
+        if self.center is not None:
+            point, tilt = point + self.center.point[k], float(self.center.tilts[k] @ step)
+
+        def rises(length: float) -> bool:
+            v = point + length * step
+            of_penalty = penalty.ridge[0] * v + penalty.lasso[0] * np.sign(v)
+            slope = of_rows @ self.smooth_loss.exact(start + length * change, y)[1] + of_penalty @ step + tilt
+            return bool(slope >= 0)
+
+        high = 1.0
+        while rises(high / SCALES) and high > TINIEST:
+            high /= SCALES
+        low = high / SCALES
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if rises(middle) else (middle, high)
+        return low
 
     def whole(self, points: Floats, chosen: Chosen) -> Floats:
         """Return the parameters with those of the center."""

@@ -219,6 +219,7 @@ def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
     masks, weights_of = _masks(problem, folds)
     is_encoded, columns = rows is table, rows.column_codes.active
     numbers = 1 if is_encoded else 2  # of a row and model: curvatures, and scores of the exact rows
+    numbers += 2 * (problem.loss == "hinge")  # scores at both ends of a step
     each = shape[1] * shape[2] * len(table) * 4 * numbers
     together = max(1, min(len(alphas), machine_memory() // MEMORY_SHARE // each))
     coef, intercept = np.zeros((*shape, table.shape[1])), np.empty(shape)

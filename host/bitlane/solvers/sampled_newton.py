@@ -30,7 +30,7 @@ UNSEEN, LEAST_UNSEEN, SEEN, MOST_UNSEEN = 1.0, 2.0**-12, 2.0**-6, 2.0**40
 FAILED, WORSE, BETTER = 16.0, 4.0, 0.25  # factors
 KEPT, BROKEN = 0.75, 0.25  # of a promise
 # Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
-# rows across it; less after each full step that helps.
+# rows across it; less after each step that helps.
 FIRST_REACH = 1.0
 LESS_REACH = math.sqrt(2)
 
@@ -43,6 +43,8 @@ class SampledNewton:
     objective : CodedObjective
     points : float64 array [models, n]
         Where the models start. They are moved.
+    reach : float or float64 array [models], default=1.0
+        Of hinge: margins around 1 within which rows count for the first Hessian.
 
     Attributes
     ----------
@@ -63,7 +65,7 @@ class SampledNewton:
     iterations : int
     """
 
-    def __init__(self, objective: CodedObjective, points: Floats):
+    def __init__(self, objective: CodedObjective, points: Floats, reach: Floats | float = FIRST_REACH):
         count = len(points)
         self.objective, self.points = objective, points
         self.objectives, self.decrements, self.estimates = np.full((3, count), np.inf)
@@ -71,7 +73,8 @@ class SampledNewton:
         self.slope_sums, self.slope_sizes = np.zeros((2, count))
         self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
         self._lengths, self.iterations = np.ones(count), 0
-        self._reaches = np.full(count, FIRST_REACH)
+        self._reaches = np.full(count, 0.0) + reach
+        self._scores = [np.empty(0, np.float32)] * count
         self._samples: dict[int, tuple[Codes, Singles, float]] = {}  # rows, their weights, the mean of all curvatures
         self._sample = HessianSample(*objective.rows.shape, objective.threads)
         self._unseen = np.full(count, UNSEEN if self._sample.wanted < objective.rows.shape[0] else 0.0)
@@ -115,35 +118,42 @@ class SampledNewton:
                     last[k] = self.decrements[k]
                     if stalled or self._estimate(int(k), tolerances[k] * size) <= tolerances[k] * size:
                         continue
-                else:
-                    if self._unseen[k]:
-                        self._unseen[k] *= FAILED
-                        self._set_step(int(k))
-                    else:
-                        self._lengths[k] /= SHORTER
-                    if self._lengths[k] < SHORTEST or self._unseen[k] > MOST_UNSEEN:
-                        continue
+                elif not self._shorten(int(k), trials[k]):
+                    continue
                 trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
                 left.append(k)
             active = np.array(left, np.intp)
             if active.size:
                 self._sample.draw([self.objective.curvatures[k] for k in active])
 
+    def _shorten(self, k: int, trial: Floats) -> bool:
+        """After a trial that does not help, set a shorter step, of hinge the best length first; False if there is none."""
+        if self._lengths[k] == 1 and self.objective.scores is not None and len(self._scores[k]):
+            step = trial - self.points[k]
+            self._lengths[k] = self.objective.best_length(k, self._scores[k], self.points[k], step)
+        elif self._unseen[k]:
+            self._lengths[k] = 1.0
+            self._unseen[k] *= FAILED
+            self._set_step(k)
+        else:
+            self._lengths[k] /= SHORTER
+        return bool(self._lengths[k] >= SHORTEST and self._unseen[k] <= MOST_UNSEEN)
+
     def _accept(self, k: int, point: Floats, at: int, found: Evaluation, weights: Singles) -> None:
         """Move a model to a point, and set its next step and what that promises."""
         gain, promise = self.objectives[k] - found.values[at], self.decrements[k]
         self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
         self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
+        self._reaches[k] = max(self._reaches[k] / LESS_REACH, self.objective.smooth_loss.width)
+        if self.objective.scores is not None:
+            self._scores[k] = self.objective.scores[k].copy()
         first = np.isinf(self.first_decrements[k])
         if first:
             self.floors[k] = FLOOR * found.values[at]
-        if self._lengths[k] == 1:
-            self._reaches[k] /= LESS_REACH
         if self._unseen[k]:
             kept = first or np.isinf(gain) or gain >= KEPT * promise or promise < NOISE * abs(found.values[at])
             factor = BETTER if kept else WORSE if gain < BROKEN * promise else 1.0
             self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] * factor)
-        self._reaches[k] = max(self._reaches[k], self.objective.smooth_loss.width)
         self._lengths[k] = 1.0
         self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].mean(dtype=np.float64))
         self._set_step(k)

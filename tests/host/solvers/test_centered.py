@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from bitlane.encoded.coded_rows import CodedArray, CodeScale
 from bitlane.errors import DataError
 from bitlane.solvers.centered import CenteredFit, solve_centered
+from bitlane.solvers.coded_objective import CodedObjective
 from bitlane.solvers.linear_models import linear_models
 
 LOSSES = ("log_loss", "squared_error", "squared_hinge")
@@ -123,6 +124,32 @@ def test_hinge_is_the_optimum_of_a_quadratic_program(seed: int) -> None:
     assert fit.converged.all()
     assert own <= found.fun * (1 + 1.1e-3) + 1e-9
     assert own - found.fun <= fit.gaps[0] + 1e-6
+
+
+def test_hinge_takes_few_passes_to_a_small_gap(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = random_rows(rng, 600, 8)
+    y, alpha = random_labels(rng, rows, "hinge"), float(10 ** rng.uniform(-3, -1))
+    fit = solve_centered(rows, linear_models(y, "hinge", alpha), tol=1e-5, max_passes=1000)
+    assert fit.converged.all()
+    assert fit.passes < 200
+
+
+def test_the_best_length_of_a_step_is_the_least_of_many(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = random_rows(rng, 200, 4)
+    y, weights = random_labels(rng, rows, "hinge"), rng.integers(0, 3, 200)
+    objective = CodedObjective(rows, linear_models(y, "hinge", 0.01, row_weights=weights))
+    objective.smoothed(float(rng.choice([1.0, 1e-3])))
+    (point, end), one = rng.normal(size=(2, 5)) * np.append(2e-2 * np.ones(4), 1), np.zeros(1, np.intp)
+    objective.evaluate(point[None], one)
+    assert objective.scores is not None
+    start = objective.scores[0].copy()
+    objective.evaluate(end[None], one)
+    length = objective.best_length(0, start, point, end - point)
+    lengths = np.append(np.linspace(0, 1, 60), length)
+    values = [objective.evaluate((point + each * (end - point))[None], one).values[0] for each in lengths]
+    assert values[-1] <= min(values) * (1 + 1e-5)  # lengths are found to 2**-20
 
 
 def test_without_an_intercept_the_gradient_is_0(seed: int) -> None:
