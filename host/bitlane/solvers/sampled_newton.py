@@ -127,7 +127,7 @@ class SampledNewton:
                 self._sample.draw([self.objective.curvatures[k] for k in active])
 
     def _shorten(self, k: int, trial: Floats) -> bool:
-        """After a trial that does not help, set a shorter step, of hinge the best length first; False if there is none."""
+        """After a trial that does not help, set a shorter step, of hinge the best length first. False: none."""
         if self._lengths[k] == 1 and self.objective.scores is not None and len(self._scores[k]):
             step = trial - self.points[k]
             self._lengths[k] = self.objective.best_length(k, self._scores[k], self.points[k], step)
@@ -136,8 +136,8 @@ class SampledNewton:
             self._unseen[k] *= FAILED
             self._set_step(k)
         else:
-            self._lengths[k] /= SHORTER
-        return bool(self._lengths[k] >= SHORTEST and self._unseen[k] <= MOST_UNSEEN)
+            self._lengths[k] = self._lengths[k] / SHORTER if self._lengths[k] > SHORTEST else 0.0
+        return bool(self._lengths[k] and self._unseen[k] <= MOST_UNSEEN)
 
     def _accept(self, k: int, point: Floats, at: int, found: Evaluation, weights: Singles) -> None:
         """Move a model to a point, and set its next step and what that promises."""
