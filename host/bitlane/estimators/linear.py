@@ -277,7 +277,8 @@ class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):
     '{"auto", "centered", "gram"}',
     "1e-4",
     '"centered": several reads of rows of few bits, with gradients of all rows and curvatures of some. "gram": one\n'
-    "    read for the Gram matrix; of squared errors.",
+    '    read for the Gram matrix; of squared errors. "auto" also has "newton": two reads or more of the rows as they\n'
+    "    were given, of up to 256 columns; of log loss and squared hinge with L2.",
 )
 @dataclass(eq=False, repr=False)
 class LinearClassifier(ClassAnswers, ClassifierMixin, LinearOptimum):

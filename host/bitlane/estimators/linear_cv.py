@@ -162,15 +162,14 @@ class LinearRegressorCV(RegressionAnswers, RegressorMixin, ChosenOptimum):
     "10",
     '"centered": all folds, penalties and classes in the same reads of rows of few bits. They take 4 to 8 bytes a row\n'
     '    and model; more than a quarter of the memory is avoided by fewer penalties at a time. "gram": one read for\n'
-    "    Gram matrices of the folds; of squared errors.",
+    '    Gram matrices of the folds; of squared errors. "auto" also has "newton", as of `LinearClassifier`.',
     STRENGTHS,
 )
 @dataclass(eq=False, repr=False)
 class LinearClassifierCV(ClassAnswers, ClassifierMixin, ChosenOptimum):
     """Logistic regression and linear support vector machines whose penalty is chosen by cross-validation.
 
-    More than two classes are one-vs-rest, share the penalty, and count equally in the loss that it is chosen by. For
-    log loss on tables of about a hundred columns in memory, scikit-learn's LogisticRegressionCV is quicker.
+    More than two classes are one-vs-rest, share the penalty, and count equally in the loss that it is chosen by.
 
     {parameters}
     class_weight : None, "balanced" or dict, default=None

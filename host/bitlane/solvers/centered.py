@@ -152,7 +152,8 @@ def solve_centered(
             break
         points = points + search.points
     objectives, points = best, best_points
-    _warn_of_separable(models, objectives, floors)
+    free = models.alpha == 0
+    warn_of_separable(models.smooth_loss.name, objectives[free], floors[free])
     coefficients, intercepts = objective.coefficients(points)
     return CenteredFit(
         coefficients,
@@ -213,11 +214,10 @@ def _start(objective: CodedObjective) -> Floats:
     return points
 
 
-def _warn_of_separable(models: LinearModels, objectives: Floats, floors: Floats) -> None:
+def warn_of_separable(loss: str, objectives: Floats, floors: Floats) -> None:
     """Warn of models of log loss without a penalty whose loss falls to 0: their weights grow without bound."""
-    found = np.flatnonzero((models.alpha == 0) & (objectives < floors))
-    if models.smooth_loss.name == "log_loss" and found.size:
+    if loss == "log_loss" and (found := np.count_nonzero(objectives < floors)):
         warn_user(
-            f"the features separate the classes of {found.size} of {len(models)} models: without a penalty their "
+            f"the features separate the classes of {found} of {len(objectives)} models without a penalty: their "
             "weights have no optimum; set alpha above 0"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from .by_gram import quickest_rows
 from .centered import CenteredFit
 from .coded_tables import CodedColumns, encoded, stored_bytes
 from .elastic_net import elastic_net
-from .held_out import Folds, held_out_losses
+from .exact_path import exact_path
+from .held_out import PART_READS, Folds, PathFit, held_out_losses
 from .least_squares import CenteredMoments, LeastSquares, ridge_path, squared_errors
 from .linear_models import linear_models
 from .losses import SmoothLoss
@@ -31,26 +32,6 @@ from .solve import chosen_solver, fit_by_passes, shift_of
 LEAST, MOST = 1e-6, 1e2
 L1_RANGE = 1e-3  # least over largest penalty of a path for L1, as in scikit-learn's LassoCV
 MEMORY_SHARE = 4  # models with their numbers of rows take no more than one part of so many of the memory
-PART_READS = 3  # Gram matrices of parts of the rows a fold, up to which they are added up for the folds
-
-
-@dataclass(frozen=True, eq=False)
-class PathFit:
-    """What cross-validation found.
-
-    Attributes
-    ----------
-    losses : float64 array [alphas, folds]
-        Mean losses of the held-out rows, and of the models of a fold.
-    solutions : list of Solution
-        Of all rows, for each penalty.
-    unfinished : int
-        Number of models of folds that did not converge.
-    """
-
-    losses: Floats
-    solutions: list[Solution]
-    unfinished: int
 
 
 def solve_path(problem: Problem, alphas: Sequence[float], folds: Folds, solver: str = "auto") -> PathFit:
@@ -71,9 +52,11 @@ def solve_path(problem: Problem, alphas: Sequence[float], folds: Folds, solver: 
     DataError
         The solver is unknown, or cannot solve this problem.
     """
-    if chosen_solver(problem, solver) == "gram":
+    chosen = chosen_solver(problem, solver)
+    if chosen == "gram":
         return _path_by_gram(problem, alphas, folds)
-    return _path_by_passes(problem, np.asarray(alphas, np.float64), folds)
+    found = exact_path(problem, alphas, folds) if chosen == "newton" else None
+    return found or _path_by_passes(problem, np.asarray(alphas, np.float64), folds)
 
 
 def penalty_path(problem: Problem, count: int) -> Floats:

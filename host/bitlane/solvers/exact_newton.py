@@ -1,180 +1,259 @@
-"""Newton's method on exact rows: each read makes a Gram matrix a model. It is for tables whose codes say too little."""
+"""Newton's method on exact rows, from the optimum of some of them: two reads of a large table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .centered import warn_of_separable
+from .exact_sums import ExactSums, RowSums, Singles
+from .losses import SmoothLoss
+from .problem import Problem
 from .solution import Floats, Solution
-from .standard_rows import StandardRows
+from .standard_rows import LOOKED_AT, StandardRows, spread_of
 
-Column = NDArray[np.float32]
-
-JITTER = 1e-7  # of the mean diagonal, that keeps a singular matrix solvable: the rounding of float32
+MOST_STEPS = 100
+FLOOR = 1e-3  # of the objective of the best constant model: below it, an objective is as good as 0
+JITTER = 1e-7  # of a diagonal, that keeps a singular matrix solvable: the rounding of float32
 HALVINGS = 30
 RISE = 1e-6  # of an objective, that rounding of float32 explains
+NEAR = 0.2  # of an objective: with a smaller excess the Hessian serves for the next point, too,
+SLOW = 1 / 4  # as long as a step leaves no more of the excess
+AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
+# Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
+GROWTH, LEAST_ROWS, ROWS_A_COLUMN = 16, 1_024, 8
+WORTH = 4  # a sample has no more than one of so many rows
+NOISE = 0.1  # of what the optimum of a sample is above that of all rows: as far as a sample is solved
+SAMPLE_STEPS = 15
+MOST_HESSIANS = 1 << 24  # values of the Hessians of all models
 
 
-class Curve(NamedTuple):
-    """Losses [r] of margins or residuals, their slopes and their second derivatives."""
+class NewtonFit(NamedTuple):
+    """Where Newton's method ended, for each set and target.
 
-    loss: Column
-    slope: Column
-    bend: Column
-
-
-def _log_loss(scores: Column, labels: Column) -> Curve:
-    margin = scores * labels
-    small = np.exp(-np.abs(margin))
-    wrong = np.where(margin >= 0, small, np.float32(1)) / (1 + small)
-    return Curve(np.log1p(small) + np.maximum(-margin, 0), -labels * wrong, wrong * (1 - wrong))
-
-
-def _squared_hinge(scores: Column, labels: Column) -> Curve:
-    short = np.maximum(1 - scores * labels, 0)
-    return Curve(short * short, -2 * labels * short, 2 * (short > 0).astype(np.float32))
-
-
-CURVES: dict[str, Callable[[Column, Column], Curve]] = {"log_loss": _log_loss, "squared_hinge": _squared_hinge}
-
-
-def exact_newton(
-    rows: StandardRows,
-    labels: NDArray[np.float32],
-    loss: str,
-    alpha: float,
-    *,
-    weights: NDArray[np.float32] | None = None,
-    fit_intercept: bool = True,
-    tol: float = 1e-4,
-    most: int = 100,
-) -> Solution:
-    """Minimise ``mean(loss) + alpha / 2 * |coef|**2`` for each target, on exact rows.
-
-    Parameters
+    Attributes
     ----------
-    rows : StandardRows
-        Of n columns, m of which vary.
-    labels : float32 array [rows, models]
-        -1 and 1.
-    loss : {"log_loss", "squared_hinge"}
-    alpha : float
-        Of coefficients in user units.
-    weights : float32 array [rows, models], optional
-        Of the rows; their sum is above 0.
-    fit_intercept : bool, default=True
-        The intercept is not penalised. Without it, columns are still centred, and the centre is taken off the scores.
-    tol : float, default=1e-4
-        Part of the objective, by which it may still fall.
-    most : int, default=100
-        Iterations at most.
-
-    Returns
-    -------
-    Solution
-        The excess is half of the squared Newton decrement, which it is about near the optimum.
+    points : float64 array [sets, targets, n]
+    row_sums : RowSums
+        The sums there; without Hessians, if those of a point before served.
+    values, gaps : float64 arrays [sets, targets]
+        Objectives, and half of the squared Newton decrements: about what they are above their least values.
+    converged : bool array [sets, targets]
+        Whether the gap is within the tolerance.
+    steps : int
     """
-    m, models = rows.shape[1], labels.shape[1]
-    state = _State(rows, labels, CURVES[loss], alpha, weights, fit_intercept)
-    w = np.zeros((models, m + 1))
-    value, gradient, bend = state.read(w)
-    passes = iteration = 1
-    gap = np.full(models, np.inf)
-    while iteration <= most:
-        step = np.stack([_newton_step(*each) for each in zip(bend, gradient, strict=True)])
-        gap = -(step * gradient).sum(axis=1) / 2
-        todo = gap > tol * value
-        if not todo.any():
-            break
-        size = np.where(todo, 1.0, 0.0)
-        for _ in range(HALVINGS):
-            tried = w + size[:, None] * step
-            new_value, new_gradient, new_bend = state.read(tried)
-            passes += 1
-            rose = new_value > value * (1 + RISE)
-            if not rose.any():
-                break
-            size[rose] /= 2
-        w, value, gradient, bend = tried, new_value, new_gradient, new_bend
-        iteration += 1
-    of_varying = w[:, :m] / rows.spread
-    coef = np.zeros((models, rows.columns))
-    coef[:, rows.active] = of_varying
-    intercept = w[:, m] - of_varying @ rows.mean if fit_intercept else np.zeros(models)
-    done, bytes_read = gap <= tol * value, passes * rows.stored_bytes
-    return Solution("newton", coef, intercept, value, gap, done, iteration, passes, bytes_read)
+
+    points: Floats
+    row_sums: RowSums
+    values: Floats
+    gaps: Floats
+    converged: NDArray[np.bool_]
+    steps: int
 
 
-class _State:
-    """The objective of all models; `read` is a pass over the rows."""
+@dataclass(frozen=True, eq=False)
+class NewtonModels:
+    """What Newton's method minimises: mean losses over parts of the rows plus penalties, for each set and each target.
 
-    def __init__(
+    Attributes
+    ----------
+    sums : ExactSums
+    fitted : bool array [sets, parts]
+        The parts of the rows that the models of a set are fitted to.
+    ridge : float64 array [n]
+        Of the penalty ``sum(ridge / 2 * point**2)``.
+    floors : float64 array [targets]
+        Objectives that are as good as 0.
+    """
+
+    sums: ExactSums
+    fitted: NDArray[np.bool_]
+    ridge: Floats
+    floors: Floats
+
+    def minimise(
         self,
-        rows: StandardRows,
-        labels: NDArray[np.float32],
-        curve: Callable[[Column, Column], Curve],
-        alpha: float,
-        weights: NDArray[np.float32] | None,
-        fit_intercept: bool,
-    ):
-        self._rows, self._labels, self._curve, self._weights = rows, labels, curve, weights
-        self._free = fit_intercept
-        self._penalty = np.append(alpha / rows.spread**2, 0.0)
-        self._mass = np.full(labels.shape[1], float(len(labels))) if weights is None else weights.sum(0, np.float64)
+        points: Floats,
+        tol: float,
+        most: int = MOST_STEPS,
+        spare: float = 0.0,
+        row_sums: RowSums | None = None,
+        always_anew: bool = False,
+    ) -> NewtonFit:
+        """Minimise all objectives in step; a step that does not help is halved.
 
-    def read(self, w: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return objectives [models], gradients [models, m + 1] and Hessians [models, m + 1, m + 1] at w."""
-        models, m = len(w), self._rows.shape[1]
-        value, gradient = np.zeros(models), np.zeros((models, m + 1))
-        bend = np.zeros((models, m + 1, m + 1))
-        origin = -(self._rows.mean / self._rows.spread)  # what standardised columns are where all columns are 0
-        offset = w[:, m] if self._free else -w[:, :m] @ origin
-        slim, offset = w[:, :m].T.astype(np.float32), offset.astype(np.float32)
-        for part, tile in self._rows.tiles():
-            scores = tile @ slim + offset
-            for k in range(models):
-                at = self._curve(scores[:, k], self._labels[part, k])
-                if self._weights is not None:
-                    at = Curve(*(each * self._weights[part, k] for each in at))
-                value[k] += at.loss.sum(dtype=np.float64)
-                gradient[k, :m] += at.slope @ tile
-                gradient[k, m] += at.slope.sum(dtype=np.float64)
-                root = np.sqrt(at.bend)
-                scaled = tile * root[:, None]
-                bend[k, :m, :m] += scaled.T @ scaled
-                bend[k, m, :m] += root @ scaled
-                bend[k, m, m] += at.bend.sum(dtype=np.float64)
-        bend[:, :m, m] = bend[:, m, :m]
-        value /= self._mass
-        gradient /= self._mass[:, None]
-        bend /= self._mass[:, None, None]
-        if not self._free:
-            gradient, bend = _without_intercept(gradient, bend, origin)
-        value = value + 0.5 * (self._penalty * w * w).sum(axis=1)
-        gradient = gradient + self._penalty * w
-        bend[:, np.arange(m), np.arange(m)] += self._penalty[:m]
-        return value, gradient, bend
+        Parameters
+        ----------
+        points : float64 array [sets, targets, n]
+            Where the search starts.
+        tol : float
+            Share of an objective, or of its floor if that is more, that may be left.
+        most : int
+            Steps at most.
+        spare : float, default=0.0
+            What may be left at least.
+        row_sums : RowSums, optional
+            The sums at the start with Hessians, if they are known; one set of them is for all sets.
+        always_anew : bool, default=False
+            Whether no Hessian serves for two points, so that `row_sums` at the end has Hessians.
+        """
+        row_sums = row_sums or self.sums.read(points)
+        values, gradients = self.objectives(points, row_sums)
+        hessians = self._hessians(row_sums)
+        steps, gaps = newton_steps(hessians, gradients)
+        slow = stalled = False
+        for taken in range(most + 1):
+            sizes = np.maximum(values, self.floors)
+            converged = gaps <= np.maximum(tol * sizes, spare)
+            left = ~converged if stalled else gaps > np.maximum(AIM * tol * sizes, spare)
+            if taken == most or not left.any() or not np.isfinite(gaps).all():
+                break
+            anew = always_anew or slow or bool((gaps > NEAR * sizes)[left].any())
+            lengths = left.astype(np.float64)
+            for _ in range(HALVINGS):
+                tried = points + lengths[..., None] * steps
+                row_sums = self.sums.read(tried, anew)
+                tried_values, gradients = self.objectives(tried, row_sums)
+                rose = ~(tried_values <= values * (1 + RISE))
+                if not rose.any():
+                    break
+                lengths[rose] /= 2
+            points, values = np.where(rose[..., None], points, tried), np.where(rose, values, tried_values)
+            if rose[left].all():
+                break
+            if anew:
+                hessians = self._hessians(row_sums)
+            before = gaps
+            steps, gaps = newton_steps(hessians, gradients)
+            slow = bool((gaps > SLOW * before)[left].any())
+            stalled = slow and anew
+        return NewtonFit(points, row_sums, values, gaps, converged, taken)
+
+    def objectives(self, points: Floats, row_sums: RowSums) -> tuple[Floats, Floats]:
+        """Return values [sets, targets] and gradients [sets, targets, n] of the objectives."""
+        gradients = self._of_sets(row_sums.gradients) / (self.fitted @ self.sums.totals)[..., None]
+        values = self.mean_losses(row_sums) + 0.5 * (self.ridge * points**2).sum(axis=2)
+        return values, gradients + self.ridge * points
+
+    def mean_losses(self, row_sums: RowSums) -> Floats:
+        """Return the mean losses over the rows of each set, [sets, targets]."""
+        return np.asarray(self._of_sets(row_sums.values) / (self.fitted @ self.sums.totals))
+
+    def _hessians(self, row_sums: RowSums) -> Floats:
+        assert row_sums.hessians is not None
+        hessians = self._of_sets(row_sums.hessians) / (self.fitted @ self.sums.totals)[..., None, None]
+        each = np.arange(len(self.ridge))
+        hessians[..., each, each] += self.ridge
+        return np.asarray(hessians)
+
+    def _of_sets(self, of_parts: Floats) -> Floats:
+        """Return sums [parts, sets, ...] or [parts, 1, ...] over the parts of each set, [sets, ...]."""
+        if of_parts.shape[1] == 1:
+            flat = self.fitted @ of_parts.reshape(len(of_parts), -1)
+            return np.asarray(flat.reshape(-1, *of_parts.shape[2:]))
+        return np.stack([of_parts[mask, at].sum(axis=0) for at, mask in enumerate(self.fitted)])
 
 
-def _without_intercept(gradient: Floats, bend: Floats, origin: Floats) -> tuple[Floats, Floats]:
-    """Return gradients and Hessians of models whose intercept is ``-w @ origin``."""
-    change = np.append(-origin, 0.0)
-    change_of = np.eye(len(change))
-    change_of[-1, -1] = 0.0
-    change_of[-1, :-1] = change[:-1]
-    return gradient @ change_of, change_of.T @ bend @ change_of
+def newton_steps(hessians: Floats, gradients: Floats) -> tuple[Floats, Floats]:
+    """Return ``-H**-1 g`` [..., n] and ``g H**-1 g / 2`` [...], with a jitter for singular H.
 
-
-def _newton_step(bend: Floats, gradient: Floats) -> Floats:
-    """Return ``-H**-1 g`` [m + 1], with a jitter for singular H."""
-    jitter = JITTER * max(float(np.trace(bend)) / len(bend), 1e-300)
+    Where a number is not finite, the steps are 0 and the latter is not finite.
+    """
+    if not (np.isfinite(hessians).all() and np.isfinite(gradients).all()):
+        return np.zeros_like(gradients), np.full(gradients.shape[:-1], np.inf)
+    diagonal = np.diagonal(hessians, axis1=-2, axis2=-1)
+    size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled, jitter = hessians / (size[..., :, None] * size[..., None, :]), JITTER
     while True:
+        definite = scaled + jitter * np.eye(size.shape[-1])
         try:
-            factor = np.linalg.cholesky(bend + jitter * np.eye(len(bend)))
+            np.linalg.cholesky(definite)
         except np.linalg.LinAlgError:
             jitter *= 10
             continue
-        return -np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
+        steps = -np.linalg.solve(definite, (gradients / size)[..., None])[..., 0] / size
+        return steps, -(steps * gradients).sum(axis=-1) / 2
+
+
+def newton_models(
+    problem: Problem, rows: StandardRows, targets: Singles, weights: Singles | None
+) -> tuple[NewtonModels, Floats]:
+    """Return the models of a problem on all parts of some rows, and the best constant points [1, targets, n]."""
+    loss, free = SmoothLoss(problem.loss), problem.fit_intercept
+    means = np.average(targets.astype(np.float64), axis=0, weights=weights)
+    constants = loss.constant(means) if free else np.zeros(len(means))
+    above, below = (loss.exact(constants, np.full(len(means), sign))[0] for sign in (1.0, -1.0))
+    floors = FLOOR * (below + (above - below) * (1 + means) / 2)
+    sums = ExactSums(rows, targets, problem.loss, weights, free)
+    ridge = np.append(problem.alpha / rows.spread**2, np.zeros(int(free)))
+    start = np.zeros((1, len(means), len(ridge)))
+    if free:
+        start[..., -1] = constants
+    return NewtonModels(sums, np.ones((1, len(sums.totals)), np.bool_), ridge, floors), start
+
+
+@np.errstate(over="ignore", invalid="ignore")  # of values that ask for all rows
+def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
+    """Solve a problem of log loss or squared hinge with an L2 penalty or none, on its rows as they were given.
+
+    The excess of the solution is half of the squared Newton decrement, which it is about near the optimum.
+
+    Parameters
+    ----------
+    problem : Problem
+    looked_at : int, default=LOOKED_AT
+        Rows that columns are standardised by; all, where values overflow that are far from those of these rows.
+    """
+    table, spreads, targets = problem.table, spread_of(problem.table, looked_at), problem.targets.astype(np.float32)
+    weights = None if problem.weights is None else problem.weights.astype(np.float32)
+    rows, most = StandardRows(table, spreads), min(problem.max_iter, MOST_STEPS)
+    models, start = newton_models(problem, rows, targets, weights)
+    points, row_sums = start, None
+    for chosen in samples(len(targets), start.shape[2]):
+        labels, of_some = targets[chosen], None if weights is None else weights[chosen]
+        seen = labels if of_some is None else labels * (of_some > 0)
+        if (seen.min(axis=0) == -1).all() and (seen.max(axis=0) == 1).all():
+            some, _ = newton_models(problem, StandardRows(table[chosen], spreads), labels, of_some)
+            spare = NOISE * start.shape[2] / (2 * len(chosen))
+            points = some.minimise(points, problem.tol, min(most, SAMPLE_STEPS), spare).points
+    if points is not start:
+        row_sums = models.sums.read(points)
+        if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
+            points, row_sums = np.where(worse[..., None], start, points), None
+    fit = models.minimise(points, problem.tol, most, row_sums=row_sums)
+    if looked_at < len(targets) and not np.isfinite(fit.gaps).all():
+        return exact_newton(problem, len(targets))
+    if problem.alpha == 0:
+        warn_of_separable(problem.loss, fit.values[0], models.floors)
+    coef, intercept = rows.in_user_units(fit.points[0], problem.fit_intercept)
+    reads = models.sums.reads
+    return Solution(
+        "newton",
+        coef,
+        intercept,
+        fit.values[0],
+        fit.gaps[0],
+        fit.converged[0],
+        max(1, fit.steps),
+        reads,
+        reads * rows.stored_bytes,
+    )
+
+
+def samples(rows: int, columns: int) -> Iterator[NDArray[np.intp]]:
+    """Yield numbers of random rows, one of each of many equal pieces of a table, for larger and larger samples."""
+    least = max(LEAST_ROWS, ROWS_A_COLUMN * columns)
+    sizes, size = [], rows // GROWTH
+    while size >= least:
+        sizes.append(size)
+        size //= GROWTH
+    if (sizes[-1] if sizes else rows) >= WORTH * least:
+        sizes.append(least)
+    random = np.random.default_rng(0)
+    for size in reversed(sizes):
+        edges = np.arange(size + 1) * rows // size
+        yield edges[:-1] + random.integers(np.diff(edges))

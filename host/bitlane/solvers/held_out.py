@@ -11,8 +11,9 @@ from bitlane.quantization.row_table import dense_pieces
 
 from .losses import SmoothLoss
 from .problem import Problem
-from .solution import Floats
+from .solution import Floats, Solution
 
+PART_READS = 3  # parts of the rows a fold, up to which their sums are added up for the folds
 CORNER = 1e-9  # of hinge: the width of its smooth part, which no loss shows
 
 
@@ -42,6 +43,25 @@ class Folds:
         axis = None if numbers.shape[1] == 1 else 0  # integers sort quicker than rows of them
         _, first, which = np.unique(numbers, return_index=True, return_inverse=True, axis=axis)
         return member[first], which.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class PathFit:
+    """What cross-validation found.
+
+    Attributes
+    ----------
+    losses : float64 array [alphas, folds]
+        Mean losses of the held-out rows, and of the models of a fold.
+    solutions : list of Solution
+        Of all rows, for each penalty.
+    unfinished : int
+        Number of models of folds that did not converge.
+    """
+
+    losses: Floats
+    solutions: list[Solution]
+    unfinished: int
 
 
 def held_out_losses(problem: Problem, folds: Folds, coef: Floats, intercept: Floats) -> Floats:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.encoded.table import EncodedTable
+
+from .exact_sums import CURVES
 from .solution import Floats
 
 PENALTIES = (None, "l2", "l1", "elasticnet")
@@ -69,6 +72,11 @@ class Problem:
         return np.asarray(
             self.lasso * np.abs(coefficients).sum(axis=0) + self.ridge / 2 * (coefficients**2).sum(axis=0)
         )
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the loss has second derivatives and the penalty, too, on rows that are not codes."""
+        return self.loss in CURVES and not (self.alpha and self.l1_ratio) and not isinstance(self.table, EncodedTable)
 
     def by_weights(self) -> Iterator[tuple[NDArray[np.intp], Floats | None]]:
         """Yield the numbers of the models that share weights of rows, and these weights [rows]."""

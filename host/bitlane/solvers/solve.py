@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from bitlane.encoded.table import EncodedTable
@@ -12,14 +14,13 @@ from bitlane.support.user_warnings import warn_user
 from .by_gram import solve_by_gram
 from .centered import CenteredFit, solve_centered
 from .coded_tables import StoredColumns, encoded, stored_bytes
-from .exact_newton import CURVES, exact_newton
+from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
 from .solution import Floats, Solution
-from .standard_rows import StandardRows, spread_of
 
 ROUNDS = 8  # of a refinement, at most
-NEWTON_STEPS = 100
+NARROW = 256  # columns up to which Hessians of exact rows take less time than codes of them, and passes
 WIDE = 4_096  # columns from which on a solver warns
 SOLVERS = ("auto", "gram", "centered")
 
@@ -37,11 +38,13 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
     DataError
         The solver is unknown, or cannot solve this problem.
     """
-    return solve_by_gram(problem) if chosen_solver(problem, solver) == "gram" else solve_by_passes(problem)
+    solvers: dict[str, Callable[[Problem], Solution]]
+    solvers = {"gram": solve_by_gram, "newton": exact_newton, "centered": solve_by_passes}
+    return solvers[chosen_solver(problem, solver)](problem)
 
 
 def chosen_solver(problem: Problem, solver: str) -> str:
-    """Return "gram" or "centered"; raise DataError as `solve` does."""
+    """Return "gram", "newton" or "centered"; raise DataError as `solve` does."""
     if solver not in SOLVERS:
         raise DataError(f"solver={solver!r}: choose one of {', '.join(map(repr, SOLVERS))}")
     if (columns := problem.table.shape[1]) >= WIDE:
@@ -50,7 +53,10 @@ def chosen_solver(problem: Problem, solver: str) -> str:
             "SGD need none"
         )
     if solver == "auto":
-        return "gram" if problem.has_gram else "centered"
+        if problem.has_gram:
+            return "gram"
+        few = columns <= NARROW and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS
+        return "newton" if problem.has_curvature and few else "centered"
     if solver == "gram" and not problem.has_gram:
         raise DataError(f"solver='gram' is for squared errors, not for loss={problem.loss!r}: use 'auto'")
     return solver
@@ -100,21 +106,7 @@ def _on_exact_rows(problem: Problem) -> Solution | None:
     """Solve without codes: values that are far from all others leave few codes to these. None where no solver does."""
     if problem.has_gram:
         return solve_by_gram(problem)
-    if problem.loss not in CURVES or (problem.alpha and problem.l1_ratio):
-        return None
-    rows = StandardRows(problem.table, spread_of(problem.table))
-    labels = problem.targets.astype(np.float32)
-    weights = None if problem.weights is None else problem.weights.astype(np.float32)
-    return exact_newton(
-        rows,
-        labels,
-        problem.loss,
-        problem.alpha,
-        weights=weights,
-        fit_intercept=problem.fit_intercept,
-        tol=problem.tol,
-        most=min(problem.max_iter, NEWTON_STEPS),
-    )
+    return exact_newton(problem) if problem.has_curvature else None
 
 
 def shift_of(problem: Problem) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,76 +13,112 @@ from bitlane.quantization.row_table import dense_pieces
 Floats = NDArray[np.float64]
 Tile = NDArray[np.float32]
 
-TILE_VALUES = 1 << 19  # of a tile: 2 MiB
-KEPT_BYTES = 1 << 28  # of a standardised table that is kept instead of made anew in each pass
+TILE_VALUES = 1 << 17  # of a tile with the numbers of its rows: 512 KiB
+KEPT_BYTES = 1 << 26
+LOOKED_AT = 1_024  # rows whose mean and deviation columns are standardised by
 
 
 class ColumnSpread(NamedTuple):
-    """Mean and standard deviation of each column, float64 [n]; of a constant column the deviation is 0."""
+    """About the mean and the standard deviation of each column, float64 [n]; of a constant column the latter is 0."""
 
     mean: Floats
     spread: Floats
 
 
-def spread_of(X: Any) -> ColumnSpread:
-    """Return mean and standard deviation of the columns of X, an array or RowTable [rows, n].
+def spread_of(X: Any, looked_at: int = LOOKED_AT) -> ColumnSpread:
+    """Return mean and standard deviation of the columns of about `looked_at` rows of X, an array or RowTable [rows, n].
 
-    Sums are those of differences from the first row, so that large offsets cost no digits. A spread below the rounding
-    of the values counts as 0.
+    Columns that are constant in these rows are read as a whole: exactly the constant columns of X have no deviation,
+    or those that differ by no more than the rounding of the values.
     """
-    first = np.asarray(X[:1], np.float64)[0]
+    some = np.asarray(X[:: -(-len(X) // looked_at)], np.float64)
+    mean, spread = _moments([some], len(some), some[0])
+    if len(some) < len(X) and (same := np.flatnonzero(spread == 0)).size:
+        pieces = (piece[:, same].astype(np.float64) for piece in dense_pieces(X))
+        mean[same], spread[same] = _moments(pieces, len(X), some[0, same])
+    return ColumnSpread(mean, spread)
+
+
+def _moments(pieces: Any, rows: int, first: Floats) -> tuple[Floats, Floats]:
+    """Return mean and deviation of rows in pieces; sums are of differences from a row: large offsets cost no digits."""
     total, squares = np.zeros(len(first)), np.zeros(len(first))
-    for piece in dense_pieces(X):
+    for piece in pieces:
         away = piece - first
         total += away.sum(axis=0)
         squares += np.square(away).sum(axis=0)
-    shift = total / len(X)
-    spread = np.sqrt(np.maximum(squares / len(X) - shift**2, 0.0))
-    noise = np.finfo(np.float64).eps * np.sqrt(squares / len(X))
-    return ColumnSpread(first + shift, np.where(spread > 4 * noise, spread, 0.0))
+    shift = total / rows
+    spread = np.sqrt(np.maximum(squares / rows - shift**2, 0.0))
+    noise = np.finfo(np.float64).eps * np.sqrt(squares / rows)
+    return first + shift, np.where(spread > 4 * noise, spread, 0.0)
 
 
 class StandardRows:
-    """The varying columns of a table with mean 0 and standard deviation 1, float32.
+    """The varying columns of a table with a mean of about 0 and a standard deviation of about 1, and a column of ones.
 
     Parameters
     ----------
     X : array or RowTable of integers or floats [rows, n]
     spreads : ColumnSpread
         Of its columns.
+    ends : sequence of int, optional
+        Where parts of the rows begin and end: 0 and the number of rows by default.
+    kept_bytes : int, default=KEPT_BYTES
+        Up to which standardised rows are kept instead of made anew in each read.
     """
 
-    def __init__(self, X: Any, spreads: ColumnSpread):
+    def __init__(self, X: Any, spreads: ColumnSpread, ends: Sequence[int] | None = None, kept_bytes: int = KEPT_BYTES):
         self._X = X
         self.active = np.flatnonzero(spreads.spread)
         self.mean, self.spread = spreads.mean[self.active], spreads.spread[self.active]
         self.shape, self.columns = (len(X), len(self.active)), X.shape[1]
-        self._kept: list[Tile] | None = None
+        self.ends = [0, len(X)] if ends is None else list(ends)
+        # Float32 differences from a mean that is far from 0 lose digits.
+        far = (np.abs(self.mean) > 64 * self.spread) | (self.spread < np.finfo(np.float32).tiny)
+        self._kind = np.float32 if X.dtype == np.float32 and not far.any() else np.float64
+        self._kept: Tile | None = None
+        self._kept_bytes = kept_bytes
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that a pass reads of the table as it was given."""
+        """Bytes that a read takes from the table as it was given."""
         return int(self._X.size * self._X.dtype.itemsize)
 
-    def tiles(self) -> Iterator[tuple[slice, Tile]]:
-        """Yield all rows in order: their numbers, and their values float32 [r, m], which must not be changed."""
-        step = max(1, TILE_VALUES // max(1, self.shape[1]))
-        if self._kept is None and 4 * self.shape[0] * self.shape[1] <= KEPT_BYTES:
-            self._kept = [self._tile(first, step) for first in range(0, self.shape[0], step)]
-        for number, first in enumerate(range(0, self.shape[0], step)):
-            tile = self._tile(first, step) if self._kept is None else self._kept[number]
-            yield slice(first, first + len(tile)), tile
+    def tiles(self, numbers: int) -> Iterator[tuple[int, slice, Tile]]:
+        """Yield all rows in order: their part, where they are, and their values float32 [r, m + 1], not to be changed.
 
-    def _tile(self, first: int, step: int) -> Tile:
-        rows = np.asarray(self._X[first : first + step])
+        `numbers` is how many numbers more of each row a cache should hold.
+        """
+        rows, width = self.shape[0], self.shape[1] + 1
+        step = max(1, TILE_VALUES // (width + numbers))
+        if self._kept is None and 4 * rows * width <= self._kept_bytes:
+            self._kept = np.empty((rows, width), np.float32)
+            for first in range(0, rows, step):
+                self._standardise(slice(first, first + step), self._kept[first : first + step])
+        for part, (first, end) in enumerate(zip(self.ends[:-1], self.ends[1:], strict=True)):
+            for start in range(first, end, step):
+                span = slice(start, min(start + step, end))
+                if self._kept is not None:
+                    yield part, span, self._kept[span]
+                else:
+                    tile = np.empty((span.stop - start, width), np.float32)
+                    self._standardise(span, tile)
+                    yield part, span, tile
+
+    def in_user_units(self, points: Floats, fit_intercept: bool) -> tuple[Floats, Floats]:
+        """Return coefficients [..., n] of the columns of the table and intercepts [...] of points of these rows.
+
+        A point has the coefficients of these m columns and, if there is one, the intercept.
+        """
+        of_varying = points[..., : self.shape[1]] / self.spread
+        coef = np.zeros((*points.shape[:-1], self.columns))
+        coef[..., self.active] = of_varying
+        return coef, points[..., -1] - of_varying @ self.mean if fit_intercept else np.zeros(points.shape[:-1])
+
+    def _standardise(self, span: slice, tile: Tile) -> None:
+        """Write some rows to a tile."""
+        rows = np.asarray(self._X[span])
         rows = rows if len(self.active) == rows.shape[1] else rows[:, self.active]
-        if rows.dtype == np.float32 and not self._far:
-            tile = rows - self.mean.astype(np.float32)
-            tile *= (1.0 / self.spread).astype(np.float32)
-            return tile
-        return ((rows - self.mean) / self.spread).astype(np.float32)
-
-    @property
-    def _far(self) -> bool:
-        """Whether a mean is so far from 0 that float32 differences from it lose digits."""
-        return bool((np.abs(self.mean) > 64 * self.spread).any())
+        away = np.subtract(rows, self.mean.astype(self._kind), dtype=self._kind)
+        away *= (1.0 / self.spread).astype(self._kind)
+        tile[:, :-1] = away
+        tile[:, -1] = 1
