@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ FLOOR = 1e-3  # of the objective of the best constant model: below it, an object
 JITTER = 1e-7  # of a diagonal, that keeps a singular matrix solvable: the rounding of float32
 HALVINGS = 30
 RISE = 1e-6  # of an objective, that rounding of float32 explains
-NEAR = 0.2  # of an objective: with a smaller excess the Hessian serves for the next point, too,
+NEAR = 0.02  # of an objective: with a smaller excess the Hessian serves for the next point, too,
 SLOW = 1 / 4  # as long as a step leaves no more of the excess
 AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
 # Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
@@ -135,17 +136,21 @@ class NewtonModels:
 
     def objectives(self, points: Floats, row_sums: RowSums) -> tuple[Floats, Floats]:
         """Return values [sets, targets] and gradients [sets, targets, n] of the objectives."""
-        gradients = self._of_sets(row_sums.gradients) / (self.fitted @ self.sums.totals)[..., None]
+        gradients = self._of_sets(row_sums.gradients) / self._totals[..., None]
         values = self.mean_losses(row_sums) + 0.5 * (self.ridge * points**2).sum(axis=2)
         return values, gradients + self.ridge * points
 
     def mean_losses(self, row_sums: RowSums) -> Floats:
         """Return the mean losses over the rows of each set, [sets, targets]."""
-        return np.asarray(self._of_sets(row_sums.values) / (self.fitted @ self.sums.totals))
+        return np.asarray(self._of_sets(row_sums.values) / self._totals)
+
+    @cached_property
+    def _totals(self) -> Floats:
+        return np.asarray(self.fitted @ self.sums.totals)
 
     def _hessians(self, row_sums: RowSums) -> Floats:
         assert row_sums.hessians is not None
-        hessians = self._of_sets(row_sums.hessians) / (self.fitted @ self.sums.totals)[..., None, None]
+        hessians = self._of_sets(row_sums.hessians) / self._totals[..., None, None]
         each = np.arange(len(self.ridge))
         hessians[..., each, each] += self.ridge
         return np.asarray(hessians)
