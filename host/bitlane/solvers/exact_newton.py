@@ -83,7 +83,7 @@ class NewtonModels:
         most: int = MOST_STEPS,
         spare: float = 0.0,
         row_sums: RowSums | None = None,
-        always_anew: bool = False,
+        near: float = NEAR,
     ) -> NewtonFit:
         """Minimise all objectives in step; a step that does not help is halved.
 
@@ -99,8 +99,9 @@ class NewtonModels:
             What may be left at least.
         row_sums : RowSums, optional
             The sums at the start with Hessians, if they are known; one set of them is for all sets.
-        always_anew : bool, default=False
-            Whether no Hessian serves for two points, so that `row_sums` at the end has Hessians.
+        near : float, default=NEAR
+            Share of an objective: with a smaller excess a Hessian serves for the next point, too. With 0, the sums at
+            the end have Hessians.
         """
         row_sums = row_sums or self.sums.read(points)
         values, gradients = self.objectives(points, row_sums)
@@ -113,7 +114,7 @@ class NewtonModels:
             left = ~converged if stalled else gaps > np.maximum(AIM * tol * sizes, spare)
             if taken == most or not left.any() or not np.isfinite(gaps).all():
                 break
-            anew = always_anew or slow or bool((gaps > NEAR * sizes)[left].any())
+            anew = slow or bool((gaps > near * sizes)[left].any())
             lengths = left.astype(np.float64)
             for _ in range(HALVINGS):
                 tried = points + lengths[..., None] * steps
