@@ -26,7 +26,8 @@
 typedef float vector __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t integers __attribute__((vector_size(64)));
 typedef double doubles __attribute__((vector_size(64)));
-typedef float half __attribute__((vector_size(32)));
+typedef float half __attribute__((vector_size(32), may_alias));
+typedef float quarter __attribute__((vector_size(16)));
 
 enum loss { SQUARES, LOG, HINGE, SQUARED_HINGE };
 
@@ -181,12 +182,17 @@ INLINE void add(doubles sums[2], vector x)
 }
 
 /* Sum of 16 lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. */
-INLINE float folded(float *s)
+INLINE float folded(const float *s)
 {
-    for (int step = LANES / 2; step; step /= 2)
-        for (int i = 0; i < step; i++)
-            s[i] += s[i + step];
-    return s[0];
+    half low, high;
+    memcpy(&low, s, sizeof low);
+    memcpy(&high, s + 8, sizeof high);
+    low += high;
+    quarter first, last;
+    memcpy(&first, &low, sizeof first);
+    memcpy(&last, (const float *)&low + 4, sizeof last);
+    first += last;
+    return (first[0] + first[2]) + (first[1] + first[3]);
 }
 
 INLINE double folded_doubles(const doubles sums[2])
@@ -226,6 +232,7 @@ static void decode(const int8_t *codes, intptr_t rows, intptr_t columns, intptr_
 #define HEIGHT 1
 #endif
 #define PARTS (64 / NATIVE)
+#define STRIP (8 * PARTS) /* vectors of a strip of columns */
 typedef float native __attribute__((vector_size(NATIVE), aligned(4), may_alias));
 
 /* Scores of `height` rows for `wide` models. */
@@ -250,11 +257,13 @@ INLINE void scores(const native *rows, const native *weights, intptr_t chunks, i
         }
 }
 
-/* Add the rows of a tile times their slopes to the gradients of `wide` models, `across` vectors at a time. */
-INLINE void outer(const native *rows, const float *slopes, intptr_t vectors, int across, int wide, native *gradients)
+/* Add `count` vectors of the rows of a tile times their slopes to the gradients of `wide` models, `across` vectors at a
+ * time. */
+INLINE void outer(const native *rows, const float *slopes, intptr_t vectors, intptr_t count, int across, int wide,
+                  native *gradients)
 {
     intptr_t c = 0;
-    for (; c + across <= vectors; c += across) {
+    for (; c + across <= count; c += across) {
         native sums[4][4];
 #pragma GCC unroll 4
         for (int k = 0; k < wide; k++)
@@ -273,7 +282,7 @@ INLINE void outer(const native *rows, const float *slopes, intptr_t vectors, int
             for (int a = 0; a < across; a++)
                 gradients[k * vectors + c + a] = sums[k][a];
     }
-    for (; c < vectors; c++)
+    for (; c < count; c++)
         for (int k = 0; k < wide; k++)
             for (int i = 0; i < TILE; i++)
                 gradients[k * vectors + c] += rows[i * vectors + c] * slopes[k * TILE + i];
@@ -286,20 +295,29 @@ static void tile_scores(const struct pass *p, intptr_t chunks, float *z)
     for (; k + WIDE <= p->models; k += WIDE)
         for (int i = 0; i < TILE; i += HEIGHT)
             scores(rows + i * vectors, weights + k * vectors, chunks, HEIGHT, WIDE, z + k * TILE + i);
+    for (; k + 2 <= p->models; k += 2)
+        for (int i = 0; i < TILE; i += HEIGHT)
+            scores(rows + i * vectors, weights + k * vectors, chunks, HEIGHT, 2, z + k * TILE + i);
     for (; k < p->models; k++)
         for (int i = 0; i < TILE; i += 2 * HEIGHT)
             scores(rows + i * vectors, weights + k * vectors, chunks, 2 * HEIGHT, 1, z + k * TILE + i);
 }
 
+/* All models of a strip of columns in turn, while its rows are in the nearest cache. */
 static void tile_gradients(const struct pass *p, intptr_t chunks, float *gradients)
 {
-    const native *rows = (const native *)p->tile;
-    native *all = (native *)gradients;
-    intptr_t k = 0, vectors = chunks * PARTS;
-    for (; k + WIDE <= p->models; k += WIDE)
-        outer(rows, p->slopes + k * TILE, vectors, 2, WIDE, all + k * vectors);
-    for (; k < p->models; k++)
-        outer(rows, p->slopes + k * TILE, vectors, 4, 1, all + k * vectors);
+    intptr_t vectors = chunks * PARTS;
+    for (intptr_t c = 0; c < vectors; c += STRIP) {
+        const native *rows = (const native *)p->tile + c;
+        native *all = (native *)gradients + c;
+        intptr_t k = 0, count = vectors - c < STRIP ? vectors - c : STRIP;
+        for (; k + WIDE <= p->models; k += WIDE)
+            outer(rows, p->slopes + k * TILE, vectors, count, 2, WIDE, all + k * vectors);
+        for (; k + 2 <= p->models; k += 2)
+            outer(rows, p->slopes + k * TILE, vectors, count, 4, 2, all + k * vectors);
+        for (; k < p->models; k++)
+            outer(rows, p->slopes + k * TILE, vectors, count, 4, 1, all + k * vectors);
+    }
 }
 
 /* Slopes of a tile, in place of its scores. `sums` [models][3][2]. */
