@@ -25,10 +25,12 @@ def fields_of(name: str, value: Value) -> data.View:
 class Registers(wiring.Component):
     """The registers of `bitlane.contract.registers` behind an AXI4-Lite slave.
 
-    Each register of the table is a member of the same name: an output if it is writable, else an input. A write takes
-    effect one cycle after both address and data are valid. Byte strobes select the bytes that change. While `locked`,
-    writes to the registers of a run are ignored. `control` is not stored: its bits are high for one cycle. Unknown
-    addresses read as 0 and ignore writes. Every response is OKAY.
+    Each register of the table is a member of the same name: an output if it is writable, else an input. Address and
+    data of a write are taken together, one cycle after both are valid; the write takes effect in the next cycle. Byte
+    strobes select the bytes that change. While `locked`, writes to the registers of a run are ignored. `control` is not
+    stored: its bits are high for one cycle. Unknown addresses read as 0 and ignore writes. Every response is OKAY.
+
+    No output depends on an input of the same cycle (Arm IHI 0022, section A3.1.1).
 
     A read passes three registers: its address, one word of each block of `BLOCK_WORDS`, and the data. So no path leads
     from a counter far away through the complete selection.
@@ -74,8 +76,10 @@ class Registers(wiring.Component):
     def _write(self, m):
         """The write channels, and the registers that they change."""
         bus = self.bus
-        write = bus.awvalid & bus.wvalid & ~bus.bvalid
-        m.d.comb += [bus.awready.eq(write), bus.wready.eq(write), bus.bresp.eq(OKAY)]
+        ready = Signal()  # both are valid, and stay valid until the transfer
+        write = bus.awvalid & bus.wvalid & ready
+        m.d.comb += [bus.awready.eq(ready), bus.wready.eq(ready), bus.bresp.eq(OKAY)]
+        m.d.sync += ready.eq(bus.awvalid & bus.wvalid & ~ready & (bus.bready | ~bus.bvalid))
         with m.If(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
         m.d.sync += self.control.eq(0)

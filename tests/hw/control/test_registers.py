@@ -249,7 +249,7 @@ def test_control_is_writable_while_locked() -> None:
         ctx.set(dut.bus.awaddr, REGISTERS["control"].offset)
         ctx.set(dut.bus.wdata, 2)
         ctx.set(dut.bus.wstrb, 0xF)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         assert ctx.get(dut.control) == 2
 
     run(dut, testbench)
@@ -299,6 +299,42 @@ def test_reads_in_a_row(seed: int) -> None:
     run(dut, testbench)
 
 
+def test_writes_in_a_row(seed: int) -> None:
+    """A master that is always ready writes a word every two cycles; it is taken in the second one."""
+    rng = Random(seed)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8)
+
+    async def testbench(ctx: Any) -> None:
+        for name in ("awvalid", "wvalid", "bready"):
+            ctx.set(getattr(dut.bus, name), 1)
+        ctx.set(dut.bus.wstrb, 0xF)
+        for _ in range(30):
+            register = rng.choice([register for register in STORED if register.bits == 32])
+            data = rng.getrandbits(32)
+            ctx.set(dut.bus.awaddr, register.offset)
+            ctx.set(dut.bus.wdata, data)
+            assert not ctx.get(dut.bus.awready) and not ctx.get(dut.bus.wready)
+            await ctx.tick()
+            assert ctx.get(dut.bus.awready) and ctx.get(dut.bus.wready) and not ctx.get(dut.bus.bvalid)
+            await ctx.tick()
+            assert ctx.get(dut.bus.bvalid) and ctx.get(getattr(dut, register.name)) == data
+
+    run(dut, testbench)
+
+
+@pytest.mark.parametrize("early", ["aw", "w"])
+def test_half_a_write_waits_for_the_other_half(seed: int, early: str) -> None:
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8)
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(getattr(dut.bus, f"{early}valid"), 1)
+        for _ in range(Random(seed).randint(1, 5)):
+            await ctx.tick()
+            assert not ctx.get(dut.bus.awready) and not ctx.get(dut.bus.wready)
+
+    run(dut, testbench)
+
+
 def test_a_pending_response_blocks_further_transfers(seed: int) -> None:
     """While a response is not taken, no second write or read is accepted."""
     rng = Random(seed)
@@ -314,9 +350,10 @@ def test_a_pending_response_blocks_further_transfers(seed: int) -> None:
         ctx.set(dut.bus.wdata, 1)
         ctx.set(dut.bus.wstrb, 0xF)
         await ctx.tick()
-        ctx.set(dut.bus.wdata, 2)
         ctx.set(dut.bus.araddr, REGISTERS["version"].offset)
-        for _ in range(READ_LATENCY - 1):
+        await ctx.tick()
+        ctx.set(dut.bus.wdata, 2)
+        for _ in range(READ_LATENCY - 2):
             assert not ctx.get(dut.bus.arready)
             await ctx.tick()
         for _ in range(rng.randint(2, 10)):

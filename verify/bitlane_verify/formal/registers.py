@@ -29,11 +29,15 @@ def _words(block: wiring.Component) -> dict[int, tuple[str, Any]]:
 
 
 def _slave(harness: ProofHarness, bus: wiring.PureInterface) -> None:
-    """Apply the rules of AXI4-Lite; responses come on time, one at a time in each direction."""
+    """Apply the rules of AXI4-Lite; responses come on time, one at a time in each direction.
+
+    Both halves of a write are taken together, and not before the response to the previous one.
+    """
     writes, reads = lite_slave(harness, bus)
     reading = [harness.inside[f"reading_{step}"] for step in range(1, READ_LATENCY)]
     harness.always(*(pending == bus.bvalid for pending in writes), reads == sum((*reading, bus.rvalid)))
     harness.always(sum((*reading, bus.rvalid)) <= 1)
+    harness.always(bus.awready == bus.wready, implies(bus.awready, bus.awvalid & bus.wvalid & ~bus.bvalid))
 
 
 def registers(harness: ProofHarness) -> None:
@@ -48,7 +52,6 @@ def registers(harness: ProofHarness) -> None:
     read, read_address = bus.arvalid & bus.arready, bus.araddr[2:]
     for _ in range(READ_LATENCY):
         read, read_address = harness.past(read), harness.past(read_address)
-    harness.always(write == (bus.wvalid & bus.wready))
     unknown = Const(1)
     for offset, (name, value) in _words(block).items():
         unknown = unknown & (read_address != offset)
@@ -82,9 +85,9 @@ def registers_live(harness: ProofHarness) -> None:
     for valid, ready in ((bus.awvalid, bus.awready), (bus.wvalid, bus.wready)):
         waited = harness.waiting(valid & ~ready)
         harness.always(
-            waited < 2 * FAIR,
+            waited <= 2 * FAIR,
             implies(valid & bus.bvalid, waited <= refused_for),
-            implies(valid & ~bus.bvalid, waited <= FAIR + half_for),
+            implies(valid & ~bus.bvalid & ~ready, waited <= FAIR + half_for),
         )
     waited = harness.waiting(bus.arvalid & ~bus.arready)
     step = [harness.inside[f"reading_{step}"] for step in range(1, READ_LATENCY)]
