@@ -63,7 +63,8 @@ environments: $(STAMP) $(TORCH)/installed $(PYNQ:%=%/installed) $(DOCS)/installe
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
 
-formal: $(STAMP) ## prove stream and AXI protocols and data order by induction
+formal: $(STAMP) ## no path from an input to an output; stream and AXI protocols and data order, proved by induction
+	$(BIN)/python -m bitlane_verify.formal.port_paths
 	$(BIN)/python -m bitlane_verify.formal
 
 lint: $(STAMP) ## style, types, import rules, and words with one meaning
