@@ -5,10 +5,9 @@
 namespace eval bitlane {
     # Packages FOLDER/ip from what was generated into FOLDER. The facts are parameters of the IP, for PYNQ to read.
     proc package_ip {folder part facts} {
-        variable verilog
-        variable top
+        set top [top $folder]
         create_project package [file join $folder package] -part $part -force
-        add_files -norecurse [file join $folder $verilog]
+        add_files -norecurse [file join $folder $top.v]
         set_property top $top [current_fileset]
         update_compile_order -fileset sources_1
         describe $folder

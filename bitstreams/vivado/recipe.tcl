@@ -9,24 +9,31 @@
 
 namespace eval bitlane {
     variable here [file dirname [file normalize [info script]]]
-    variable verilog bitlane_accelerator.v
-    variable top bitlane_accelerator
     variable generated accelerator.tcl
 
-    # The folder given on the command line, in which the two generated files must lie.
+    # The folder given on the command line, in which the generated file and the Verilog that it names must lie.
     proc folder {arguments} {
-        variable verilog
         variable generated
         if {[llength $arguments] != 1} {
-            error "give one folder, with $verilog and $generated in it: vivado -mode batch -source FILE -tclargs FOLDER"
+            error "give one folder, with $generated in it: vivado -mode batch -source FILE -tclargs FOLDER"
         }
         set folder [file normalize [lindex $arguments 0]]
-        foreach file [list $verilog $generated] {
-            if {![file isfile [file join $folder $file]]} {
-                error "$folder has no $file: bitstreams/README.md says how to make it"
-            }
-        }
+        needed $folder $generated
+        needed $folder [top $folder].v
         return $folder
+    }
+
+    # The name of the top module.
+    proc top {folder} {
+        variable generated
+        source [file join $folder $generated]
+        return $top
+    }
+
+    proc needed {folder file} {
+        if {![file isfile [file join $folder $file]]} {
+            error "$folder has no $file: bitstreams/README.md says how to make it"
+        }
     }
 
     # All of it; bitlane.bit and bitlane.hwh appear in the folder.
@@ -37,6 +44,9 @@ namespace eval bitlane {
         set width [dict get $settings width]
         if {[dict get $facts WIDTH] != $width} {
             error "the accelerator in $folder is for [dict get $facts WIDTH] bits: make it with --width $width"
+        }
+        if {$width > 128 * [llength $memory]} {
+            error "the accelerator in $folder has [llength $memory] memory port: make it with --memory-ports 2"
         }
         dict set facts BOARD [dict get $settings name]
         dict set facts CLOCK_MHZ [dict get $settings clock]

@@ -7,16 +7,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
 from tests.helpers.places import ROOT
+from tests.helpers.shells import shell
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import REGISTERS, VLNV
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.build_digest import TWO_PORTS, build_digest
-from bitlane_hw.export.ipxact_tcl import tcl
+from bitlane_hw.export.core import Core
 from bitlane_hw.export.verilog import TOP, to_verilog
+from bitlane_hw.export.vivado_tcl import vivado_tcl
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 
 tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: Python's tkinter")
@@ -24,18 +24,7 @@ tkinter = pytest.importorskip("tkinter", reason="needs a Tcl interpreter: Python
 RECIPES = ROOT / "bitstreams"
 BOARDS = ("zcu104", "kv260")
 CONFIG = AcceleratorConfig(256)
-
-
-def shell(component: type[wiring.Component]) -> type[wiring.Component]:
-    """A component with the same ports, clock and reset among them, and nothing behind them."""
-
-    class Shell(component):
-        def elaborate(self, platform):
-            m = Module()
-            m.d.sync += self.irq.eq(~self.irq)
-            return m
-
-    return Shell
+CORE = Core(CONFIG, memory_ports=2)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +32,7 @@ def verilog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the recipes are given: Verilog with the ports of 256 bits, and the register map."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "bitlane_accelerator.v").write_text(to_verilog(shell(TwoPortAccelerator)(CONFIG), TOP))
-    (folder / "accelerator.tcl").write_text(tcl(CONFIG))
+    (folder / "accelerator.tcl").write_text(vivado_tcl(CORE))
     return folder
 
 
@@ -125,7 +114,7 @@ def test_a_build_of_128_bits_has_one_port(vivado, folder: Path, tmp_path: Path) 
     """A recipe of that width connects HP0 alone."""
     config = AcceleratorConfig(128)
     (folder / "bitlane_accelerator.v").write_text(to_verilog(shell(Accelerator)(config), TOP))
-    (folder / "accelerator.tcl").write_text(tcl(config))
+    (folder / "accelerator.tcl").write_text(vivado_tcl(Core(config)))
     recipes = Path(shutil.copytree(RECIPES, tmp_path / "bitstreams"))
     recipe = recipes / "kv260" / "build.tcl"
     recipe.write_text(recipe.read_text().replace("width 256", "width 128"))
@@ -178,8 +167,23 @@ def test_a_missing_file_is_named_before_anything_is_made(vivado, folder: Path, n
 
 
 def test_verilog_of_another_width(vivado, folder: Path) -> None:
-    (folder / "accelerator.tcl").write_text(tcl(AcceleratorConfig(64)))
+    (folder / "accelerator.tcl").write_text(vivado_tcl(Core(AcceleratorConfig(64))))
     fails(vivado, folder, "is for 64 bits: make it with --width 256")
+
+
+def test_one_port_for_256_bits(vivado, folder: Path) -> None:
+    """A port of the chip has 128 bits at most."""
+    (folder / "accelerator.tcl").write_text(vivado_tcl(Core(CONFIG)))
+    fails(vivado, folder, "has 1 memory port: make it with --memory-ports 2")
+
+
+def test_another_name_of_the_top(vivado, folder: Path) -> None:
+    top = "sgd_core"
+    (folder / f"{top}.v").write_text((folder / f"{TOP}.v").read_text().replace(TOP, top))
+    (folder / f"{TOP}.v").unlink()
+    (folder / "accelerator.tcl").write_text(vivado_tcl(Core(CONFIG, top, memory_ports=2)))
+    build(vivado, "kv260", folder)
+    assert (folder / "bitlane.bit").exists()
 
 
 def test_no_board_files(vivado, folder: Path) -> None:

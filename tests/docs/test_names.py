@@ -19,6 +19,7 @@ PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(py|md|toml|cff|json|v|cpp|tcl)
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*(\.\w+)*(\(\))?")
 PLACEHOLDER = re.compile(r"\bNAME")  # in the tables of CONTRIBUTING.md
 OUTPUTS = {"build/docs", "switcher.json", "runs/demo", "runs/four-bits"}
+OUTPUTS |= {"accelerator.tcl", "bitlane_accelerator.v", "kernel.xml", "package_xo.tcl"}  # of an export
 # Symbols of equations, and names of Python, of scikit-learn and of the papers' code.
 FOREIGN = {"A_j", "center_j", "scale_j", "check_estimator", "FutureWarning"}
 

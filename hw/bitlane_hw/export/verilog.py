@@ -1,8 +1,7 @@
-"""Verilog of the accelerator, alone or behind the ports of a chip: `python -m bitlane_hw.export.verilog FILE`."""
+"""Verilog of the accelerator, alone or behind the ports of a chip."""
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 
@@ -11,14 +10,11 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.errors import DataError
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.zynq.fabric import ZynqFabric
 from bitlane_hw.zynq.top import FABRIC_TOP, Zynq
 from bitlane_hw.zynq.top import TOP as ZYNQ_TOP
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator
-
-from .build_options import add_build_options, build_of, fail
 
 TOP = "bitlane_accelerator"
 RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # one port outside
@@ -30,10 +26,15 @@ def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
     Constant members (the `ready` of a stream that is always ready) are left out, because Amaranth refuses them.
     """
     return {
-        "_".join(RENAMES.get(str(part), str(part)) for part in path): (Value.cast(value), None)
+        port_name(path): (Value.cast(value), None)
         for path, _member, value in component.signature.flatten(component)
         if isinstance(Value.cast(value), Signal)
     }
+
+
+def port_name(path: tuple[str | int, ...]) -> str:
+    """Return the name of the port of a member."""
+    return "_".join(RENAMES.get(str(part), str(part)) for part in path)
 
 
 def to_verilog(component: wiring.Component, name: str) -> str:
@@ -109,21 +110,3 @@ def generate_zynq(config: AcceleratorConfig, path: Path, build: int | None = Non
 def generate_fabric(config: AcceleratorConfig, path: Path) -> None:
     """Write the Verilog of `ZynqFabric`, top module `bitlane_fabric`, to `path`; it is for simulators."""
     path.write_text(to_verilog(ZynqFabric(config), FABRIC_TOP))
-
-
-def main() -> None:
-    """Write the Verilog of the configuration on the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bitlane_hw.export.verilog", description="Write the Verilog of the accelerator to a file."
-    )
-    parser.add_argument("file", type=Path, metavar="FILE", help="file to write")
-    add_build_options(parser)
-    arguments = parser.parse_args()
-    try:
-        generate(build_of(arguments), arguments.file)
-    except (DataError, OSError) as error:
-        fail(parser, error)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,6 @@ from tests.helpers.places import ROOT
 from tests.helpers.run_shapes import small_config
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_hw.export import verilog
 from bitlane_hw.export.verilog import TOP, for_simulators, generate, generate_fabric, generate_two_ports
 
 LITE = {
@@ -87,13 +86,12 @@ def test_text_contains_no_paths(text: str) -> None:
 @pytest.mark.slow
 def test_another_process_generates_the_same_text(config: AcceleratorConfig, text: str, tmp_path: Path) -> None:
     """The text does not depend on the hash seed of Python."""
-    path = tmp_path / "top.v"
     environment = {**os.environ, "PYTHONHASHSEED": "1234", "PYTHONPATH": os.pathsep.join(sys.path)}
     names = ("width", "outputs", "max_features", "row_buffer_beats", "fifo_beats")
     options = [f"--{name.replace('_', '-')}={getattr(config, name)}" for name in names]
-    command = [sys.executable, "-m", "bitlane_hw.export.verilog", str(path), *options]
+    command = [sys.executable, "-m", "bitlane_hw.export", str(tmp_path), *options]
     subprocess.run(command, env=environment, check=True)
-    assert path.read_text() == text
+    assert (tmp_path / f"{TOP}.v").read_text() == text
 
 
 # --- four-state simulators
@@ -166,49 +164,3 @@ def test_blocks_without_a_trigger_are_found_and_get_one() -> None:
     assert asleep(mended) == [] and "[-1:0]" not in mended
     assert mended.count("x[0] = y;") == mended.count("z = y;") == mended.count("initial") == 1
     assert mended.endswith(YOSYS[YOSYS.index("module b") :])
-
-
-# --- the command
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--width", "96"], "width=96 must be one of 64, 128, 256, 512"),
-        (["--encoder", "1", "--width", "128"], "encoder=1 needs width=64 and level_slots=0"),
-        ([], "No such file or directory"),
-    ],
-)
-def test_a_bad_value_ends_in_one_line(
-    options: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The last case is a file in a folder that does not exist."""
-    monkeypatch.setattr(verilog, "generate", lambda config, path: path.write_text(""))
-    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "none" / "top.v"), *options])
-    with pytest.raises(SystemExit) as raised:
-        verilog.main()
-    assert raised.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("python -m bitlane_hw.export.verilog: error: ") and message in line
-
-
-def test_options_of_every_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    monkeypatch.setattr(verilog, "generate", lambda config, path: made.append(config))
-    numbers = {
-        "width": 256,
-        "outputs": 2,
-        "max_features": 128,
-        "row_buffer_beats": 128,
-        "fifo_beats": 64,
-        "address_bits": 32,
-        "level_slots": 64,
-    }
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in numbers.items()]
-    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "top.v"), *options, "--random-rounding"])
-    verilog.main()
-    monkeypatch.setattr(sys, "argv", ["verilog", str(tmp_path / "top.v"), "--encoder=1"])
-    verilog.main()
-    assert made == [AcceleratorConfig(**numbers, random_rounding=True), AcceleratorConfig(encoder=1)]
