@@ -27,9 +27,16 @@ def test_every_build_option_changes_the_digest() -> None:
         "level_slots": 64,
         "random_rounding": True,
         "encoder": 1,
+        "shards": 2,
     }
     assert set(others) == {field.name for field in fields(AcceleratorConfig)}
-    configs = [CONFIG, *(replace(CONFIG, **{name: value}) for name, value in others.items())]
+    configs = [
+        CONFIG,
+        *(
+            replace(CONFIG, **{"width": 256, name: value} if name == "shards" else {name: value})
+            for name, value in others.items()
+        ),
+    ]
     digests = {build_digest(config, top) for config in configs for top in (CORE, ZYNQ, TWO_PORTS)}
     assert len(digests) == 3 * len(configs) and all(0 <= digest < 1 << 32 for digest in digests)
     assert build_digest(replace(CONFIG)) == build_digest(CONFIG)

@@ -10,10 +10,13 @@ from .encoding import MAX_ENCODER_SETS
 from .layout import (
     BURST_BEATS,
     CHUNK,
+    CHUNK_MODEL_BYTES,
     CHUNK_MODEL_WORDS,
     CODEBOOK_BITS,
+    LABELS_PER_WORD,
     MAX_OUTPUTS,
     PORT_WIDTHS,
+    SHARDS,
     WORD_BITS,
     level_count,
     level_slots,
@@ -31,11 +34,12 @@ class AcceleratorConfig:
     Parameters
     ----------
     width : {64, 128, 256, 512}, default=64
-        Bits of the memory port. A beat has ``width / 64`` words, each from a different row.
+        Bits of the memory port. A beat has ``width / 64`` words, one of each of ``width / 64 / shards`` rows for every
+        shard.
     outputs : int, default=1
         Models trained together on the same samples, 1 to 15.
     max_features : int, default=16384
-        Features that a model memory holds: a power of two of at least 64.
+        Features that the model memories of all shards hold: a power of two of at least ``64 * shards``.
     row_buffer_beats : int, default=4096
         Beats of samples stored between the two uses of a row. The longest row has `max_row_words` words.
     fifo_beats : int, default=256
@@ -50,6 +54,9 @@ class AcceleratorConfig:
     encoder : int, default=0
         0 for no encoder. Otherwise an encoder that writes up to this many draw sets at a time, 1 to 8, from raw rows.
         Only with a port of 64 bits and digit lanes.
+    shards : {1, 2, 4, 8}, default=1
+        Data paths side by side, each with 32 features of every chunk, which then has ``32 * shards`` features. At most
+        ``width / 64``. The bits are those of a build without shards that has as many rows a beat.
 
     Raises
     ------
@@ -66,14 +73,21 @@ class AcceleratorConfig:
     level_slots: int = 0
     random_rounding: bool = False
     encoder: int = 0
+    shards: int = 1
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:
             raise DataError(f"width={self.width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
-        if self.max_features < 2 * CHUNK or self.max_features & self.max_features - 1:
-            raise DataError(f"max_features={self.max_features} must be a power of two of at least {2 * CHUNK}")
+        if self.shards not in SHARDS or self.shards * WORD_BITS > self.width:
+            raise DataError(
+                f"shards={self.shards} must be one of {', '.join(map(str, SHARDS))}, and at most width / {WORD_BITS} = "
+                f"{self.width // WORD_BITS}"
+            )
+        least = 2 * self.chunk_features
+        if self.max_features < least or self.max_features & self.max_features - 1:
+            raise DataError(f"max_features={self.max_features} must be a power of two of at least {least}")
         least = ROW_BUFFER_MARGIN + (LEAST_TABLE_ROW if self.level_slots else 1)
         if self.row_buffer_beats < least:
             raise DataError(
@@ -96,9 +110,29 @@ class AcceleratorConfig:
             )
 
     @property
-    def rows_per_beat(self) -> int:
-        """Words in a beat, which belong to different rows."""
+    def words_per_beat(self) -> int:
+        """Words in a beat: those of the first shard, a word of each row, then those of the next shard."""
         return self.width // WORD_BITS
+
+    @property
+    def rows_per_beat(self) -> int:
+        """Rows of a group, whose words lie side by side in a beat."""
+        return self.words_per_beat // self.shards
+
+    @property
+    def shard_width(self) -> int:
+        """Bits of a beat that belong to a shard."""
+        return self.width // self.shards
+
+    @property
+    def chunk_features(self) -> int:
+        """Features of a chunk: 32 in each shard."""
+        return CHUNK * self.shards
+
+    @property
+    def label_groups(self) -> int:
+        """Groups whose labels share a beat."""
+        return LABELS_PER_WORD * self.shards
 
     @property
     def table_lanes(self) -> bool:
@@ -116,7 +150,7 @@ class AcceleratorConfig:
 
     @property
     def max_chunks(self) -> int:
-        return self.max_features // CHUNK
+        return self.max_features // self.chunk_features
 
     @property
     def max_row_words(self) -> int:
@@ -128,9 +162,14 @@ class AcceleratorConfig:
         return CHUNK_MODEL_WORDS // self.rows_per_beat
 
     @property
+    def chunk_bytes(self) -> int:
+        """Bytes of one chunk of a model."""
+        return CHUNK_MODEL_BYTES * self.shards
+
+    @property
     def record_beats(self) -> int:
         """Beats of a trace record."""
-        return record_words(self.outputs, self.rows_per_beat) // self.rows_per_beat
+        return record_words(self.outputs, self.words_per_beat) // self.words_per_beat
 
     @property
     def record_bytes(self) -> int:

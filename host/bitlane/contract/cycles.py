@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .geometry import Geometry
 from .latencies import BATCH_PAUSE, DRAW_CYCLES, PUBLISH_LATENCY, update_latency
-from .layout import BURST_BEATS, CHUNK_MODEL_WORDS, LABELS_PER_WORD
+from .layout import BURST_BEATS, CHUNK_MODEL_WORDS
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
 DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
@@ -27,7 +27,6 @@ WRITE_OVERHEAD = 2  # a burst on the write port beyond its beats: request, end
 LOAD_CYCLES = 6  # from the last beat of the models and the tables to the first digit, one row a beat
 NEXT_CYCLES = 2  # from a written record to the next epoch's first digit
 FINISH_CYCLES = 1  # from the last write response to done
-PERIOD = LABELS_PER_WORD * BURST_BEATS  # groups after which bursts and groups begin together again
 
 Int64s = npt.NDArray[np.int64]
 
@@ -75,7 +74,9 @@ class CycleCounts:
 
 def publish_latency(geometry: Geometry, random: bool = False) -> int:
     """Return the cycles from the last beat of a batch to the first read of the updated model."""
-    return update_latency(geometry.rows_per_beat, geometry.codebook, random) + _first_chunk(geometry) - 1
+    return (
+        update_latency(geometry.rows_per_beat, geometry.codebook, random, geometry.shards) + _first_chunk(geometry) - 1
+    )
 
 
 def _first_chunk(geometry: Geometry) -> int:
@@ -116,7 +117,7 @@ def predict(
     to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
     chunk_beats = CHUNK_MODEL_WORDS // geometry.rows_per_beat
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
-    record = geometry.record_words // geometry.rows_per_beat + WRITE_OVERHEAD
+    record = geometry.record_words // geometry.words_per_beat + WRITE_OVERHEAD
 
     clock, stall_memory = schedule.while_latency_shows(begin, model_beats, timing)
     taken = schedule.end_of_epoch(clock)
@@ -155,12 +156,12 @@ class _Clock:
 
 
 class _Tokens:
-    """The tokens of four groups that share their label beats. All fours of an epoch are alike.
+    """The tokens of the groups that share their label beats: a label set. All label sets of an epoch are alike.
 
     Attributes
     ----------
     count : int
-        Tokens of the four groups.
+        Tokens of a label set.
     row : int
         Slots of a group without labels.
     base, draw : int64 arrays
@@ -178,24 +179,24 @@ class _Tokens:
         slots = np.arange(len(is_draw)) + np.concatenate([[0], np.cumsum(waits)])
         self.row = int(slots[-1]) + 1
 
-        def of_four(positions: npt.NDArray[np.intp], length: int) -> Int64s:
-            return outputs + (np.arange(LABELS_PER_WORD)[:, np.newaxis] * length + positions).reshape(-1)
+        def of_set(positions: npt.NDArray[np.intp], length: int) -> Int64s:
+            return outputs + (np.arange(geometry.label_groups)[:, np.newaxis] * length + positions).reshape(-1)
 
         labels = np.arange(outputs)
-        self.count = outputs + LABELS_PER_WORD * len(is_draw)
-        self.base = np.concatenate([labels, of_four(np.flatnonzero(~is_draw), len(is_draw))])
-        self.draw = of_four(np.flatnonzero(is_draw), len(is_draw))
-        self.slots = np.concatenate([labels, of_four(slots, self.row)])
+        self.count = outputs + geometry.label_groups * len(is_draw)
+        self.base = np.concatenate([labels, of_set(np.flatnonzero(~is_draw), len(is_draw))])
+        self.draw = of_set(np.flatnonzero(is_draw), len(is_draw))
+        self.slots = np.concatenate([labels, of_set(slots, self.row)])
 
     def first_of_bursts(self, stream: Int64s, beats: int) -> Int64s:
         """Return the tokens, counted from the first label, with which the bursts of a stream of `beats` beats begin."""
-        four, index = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
-        return four * self.count + stream[index]
+        label_set, index = np.divmod(np.arange(0, beats, BURST_BEATS), max(len(stream), 1))
+        return label_set * self.count + stream[index]
 
     def slots_of(self, tokens: Int64s) -> Int64s:
         """Return the slots of tokens counted from the first label."""
-        four, index = np.divmod(tokens, self.count)
-        slots: Int64s = four * (self.slots[-1] + 1) + self.slots[index]
+        label_set, index = np.divmod(tokens, self.count)
+        slots: Int64s = label_set * (self.slots[-1] + 1) + self.slots[index]
         return slots
 
 
@@ -226,7 +227,7 @@ class _Schedule:
         while clock.group < groups:
             release = self._release(clock)
             if release is not None:  # what comes depends on this alone, and has come before
-                state = clock.group % LABELS_PER_WORD, clock.taken - release
+                state = clock.group % self._geometry.label_groups, clock.taken - release
                 if state in seen:
                     group, taken = seen.pop(state)
                     times = (groups - clock.group) // (clock.group - group)
@@ -251,7 +252,9 @@ class _Schedule:
         per cycle, and each wait delays everything after it by the same number of cycles.
         """
         geometry, clock = self._geometry, _Clock()
-        looked_at = min(geometry.groups, PERIOD)
+        looked_at = min(
+            geometry.groups, geometry.label_groups * BURST_BEATS
+        )  # then bursts and label sets begin together
         slots, late = self._late_bursts(looked_at, model_beats, timing)
         behind, stall = 0, 0  # the token of slot t is taken in cycle begin + t + behind
 
@@ -266,7 +269,7 @@ class _Schedule:
         slot = model_beats
         loaded = begin + model_beats - 1 + behind + self.to_load
         for group in range(looked_at):
-            labels = geometry.outputs if group % LABELS_PER_WORD == 0 else 0
+            labels = geometry.outputs if group % geometry.label_groups == 0 else 0
             release = self._release(clock) if group else loaded
             wait_for_memory(slot, slot + labels)
             slot += labels
@@ -293,7 +296,7 @@ class _Schedule:
     def _span(self, first: int, stop: int) -> int:
         """Return the cycles from the last beat before some groups of a batch to the last beat of these groups."""
         outputs = self._geometry.outputs
-        labelled = -(-stop // LABELS_PER_WORD) - -(-first // LABELS_PER_WORD)
+        labelled = -(-stop // self._geometry.label_groups) - -(-first // self._geometry.label_groups)
         return labelled * outputs + (stop - first) * self.row
 
     def _late_bursts(self, groups: int, model_beats: int, timing: MemoryTiming) -> tuple[Int64s, Int64s]:
@@ -302,8 +305,8 @@ class _Schedule:
         The delay is relative to a sequencer that takes a token in every slot. One token is requested per cycle, and
         bursts arrive in the order of their tokens.
         """
-        geometry, fours = self._geometry, -(-groups // LABELS_PER_WORD)
-        label_beats = fours * geometry.outputs
+        geometry, label_sets = self._geometry, -(-groups // self._geometry.label_groups)
+        label_beats = label_sets * geometry.outputs
         model = np.arange(0, model_beats, BURST_BEATS)
         base = self._tokens.first_of_bursts(self._tokens.base, label_beats + groups * geometry.base_row_words)
         draw = self._tokens.first_of_bursts(self._tokens.draw, groups * geometry.chunks * geometry.draws)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from bitlane.errors import DataError
 from .formats import LABEL
 from .layout import (
     CHUNK,
-    CHUNK_MODEL_BYTES,
     CHUNK_MODEL_WORDS,
     CODEBOOK_BITS,
     DIGIT_BITS,
@@ -20,7 +19,9 @@ from .layout import (
     MAX_DIGITS,
     MAX_OUTPUTS,
     PORT_WIDTHS,
+    SHARDS,
     WORD_BITS,
+    WORD_BYTES,
     level_count,
     level_slots,
     record_words,
@@ -34,7 +35,7 @@ class Geometry:
 
     The rows of an epoch are divided into batches, and each batch into groups of `rows_per_beat` rows. The last batch
     may be shorter, and so may the last group of each batch. A beat of the memory port has one word of each row of one
-    group.
+    group, for each shard.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class Geometry:
     batch : int
         Rows of a mini-batch; may exceed `rows`.
     rows_per_beat : {1, 2, 4, 8}, default=1
-        Words in a beat.
+        Rows of a group.
     outputs : int, default=1
         Models trained together, each with its own label.
     half_digit : bool, default=False
@@ -57,6 +58,8 @@ class Geometry:
         codebook.
     codebook : bool, default=False
         Whether each feature has separate levels, for table lanes: double sampling with 1 to 3 base bits.
+    shards : {1, 2, 4, 8}, default=1
+        Words of a row in a beat, each with 32 features of a chunk.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class Geometry:
     outputs: int = 1
     half_digit: bool = False
     codebook: bool = False
+    shards: int = 1
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
@@ -87,12 +91,24 @@ class Geometry:
             raise DataError(f"batch={self.batch}: it must be at least 1")
         if self.rows_per_beat * WORD_BITS not in PORT_WIDTHS:
             raise DataError(f"rows_per_beat={self.rows_per_beat}: it must be 1, 2, 4 or 8")
+        if self.shards not in SHARDS or self.words_per_beat * WORD_BITS not in PORT_WIDTHS:
+            raise DataError(
+                f"shards={self.shards}: it must be 1, 2, 4 or 8, and shards * rows_per_beat at most 8, "
+                f"not {self.words_per_beat}"
+            )
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs}: it must be 1 to {MAX_OUTPUTS}")
 
     @classmethod
     def of(
-        cls, precision: Precision, features: int, rows: int, batch: int, rows_per_beat: int = 1, outputs: int = 1
+        cls,
+        precision: Precision,
+        features: int,
+        rows: int,
+        batch: int,
+        rows_per_beat: int = 1,
+        outputs: int = 1,
+        shards: int = 1,
     ) -> Geometry:
         """Return the shape of a data set that is stored with a precision.
 
@@ -100,8 +116,8 @@ class Geometry:
         ----------
         precision : Precision
         features, rows, batch : int
-        rows_per_beat, outputs : int, default=1
-            As in the build: `AcceleratorConfig.rows_per_beat` and `outputs`.
+        rows_per_beat, outputs, shards : int, default=1
+            As in the build: `AcceleratorConfig.rows_per_beat`, `outputs` and `shards`.
 
         Returns
         -------
@@ -117,7 +133,13 @@ class Geometry:
             outputs,
             precision.half_digit,
             precision.codebook,
+            shards,
         )
+
+    @property
+    def unsharded(self) -> Geometry:
+        """The shape of the same rows, with as many a beat, for a build without shards."""
+        return replace(self, shards=1)
 
     # --- rows, batches and groups ---
     @property
@@ -168,9 +190,24 @@ class Geometry:
 
     # --- beats and words ---
     @property
+    def words_per_beat(self) -> int:
+        """Words in a beat."""
+        return self.rows_per_beat * self.shards
+
+    @property
+    def beat_bytes(self) -> int:
+        """Bytes of a beat."""
+        return self.words_per_beat * WORD_BYTES
+
+    @property
+    def label_groups(self) -> int:
+        """Groups whose labels share a beat."""
+        return LABELS_PER_WORD * self.shards
+
+    @property
     def chunks(self) -> int:
-        """Chunks of 32 features in a row."""
-        return -(-self.features // CHUNK)
+        """Chunks in a row, of 32 features in each shard."""
+        return -(-self.features // (CHUNK * self.shards))
 
     @property
     def base_bits(self) -> int:
@@ -189,12 +226,14 @@ class Geometry:
 
     @property
     def base_row_words(self) -> int:
-        """Words of a row in the base region. With half digits, the first chunk of each two has one more word."""
+        """Words of a row in the base region, in each shard. With half digits, the first chunk of each two has one more
+        word.
+        """
         return self.chunks * self.base_digits + self.half_words
 
     @property
     def row_words(self) -> int:
-        """Words of a row, and beats of a group, without labels."""
+        """Words of a row in each shard, and beats of a group, without labels."""
         return self.base_row_words + self.chunks * self.draws
 
     @property
@@ -209,13 +248,13 @@ class Geometry:
 
     @property
     def half_words(self) -> int:
-        """Words of half digits in a row."""
+        """Words of half digits in a row, in each shard."""
         return self.half_digit * -(-self.chunks // 2)
 
     @property
     def label_beats(self) -> int:
         """Label beats in an epoch."""
-        return -(-self.groups // LABELS_PER_WORD) * self.outputs
+        return -(-self.groups // self.label_groups) * self.outputs
 
     @property
     def base_beats(self) -> int:
@@ -230,37 +269,37 @@ class Geometry:
     @property
     def base_words(self) -> int:
         """Words of a base region."""
-        return self.base_beats * self.rows_per_beat
+        return self.base_beats * self.words_per_beat
 
     @property
     def draw_words(self) -> int:
         """Words of a draw region."""
-        return self.draw_beats * self.rows_per_beat
+        return self.draw_beats * self.words_per_beat
 
     @property
     def model_words(self) -> int:
         """Words of the models of all outputs."""
-        return self.outputs * self.chunks * CHUNK_MODEL_WORDS
+        return self.outputs * self.chunks * self.shards * CHUNK_MODEL_WORDS
 
     @property
     def load_words(self) -> int:
         """Words read before the samples: the models, and each level of the tables in the layout of a model."""
-        return (self.outputs + self.levels) * self.chunks * CHUNK_MODEL_WORDS
+        return (self.outputs + self.levels) * self.chunks * self.shards * CHUNK_MODEL_WORDS
 
     @property
     def load_beats(self) -> int:
         """Beats of `load_words`."""
-        return self.load_words // self.rows_per_beat
+        return self.load_words // self.words_per_beat
 
     @property
     def model_bytes(self) -> int:
         """Bytes of the models of all outputs."""
-        return self.outputs * self.chunks * CHUNK_MODEL_BYTES
+        return self.model_words * WORD_BYTES
 
     @property
     def record_words(self) -> int:
         """Words of the trace record of an epoch."""
-        return record_words(self.outputs, self.rows_per_beat)
+        return record_words(self.outputs, self.words_per_beat)
 
     @property
     def beats(self) -> int:
@@ -275,11 +314,11 @@ class Geometry:
     @property
     def layout_bound(self) -> float:
         """Cycles of an epoch at one beat per cycle, with the padding of the last chunk."""
-        return self.rows * (CHUNK * self.row_words * DIGIT_BITS + self._label_bits) / self._beat_bits
+        return self.rows * (CHUNK * self.shards * self.row_words * DIGIT_BITS + self._label_bits) / self._beat_bits
 
     def base_span(self, groups: range) -> slice:
-        """Return the words of a base region that hold consecutive groups, the first a multiple of four."""
-        labels = (-(-group // LABELS_PER_WORD) * self.outputs for group in (groups.start, groups.stop))
+        """Return the words of a base region that hold consecutive groups, the first a multiple of `label_groups`."""
+        labels = (-(-group // self.label_groups) * self.outputs for group in (groups.start, groups.stop))
         return self._span(groups, self.base_row_words, *labels)
 
     def draw_span(self, groups: range) -> slice:
@@ -288,7 +327,7 @@ class Geometry:
 
     def _span(self, groups: range, group_beats: int, before: int = 0, until: int = 0) -> slice:
         start, stop = groups.start * group_beats + before, groups.stop * group_beats + until
-        return slice(start * self.rows_per_beat, stop * self.rows_per_beat)
+        return slice(start * self.words_per_beat, stop * self.words_per_beat)
 
     @property
     def _label_bits(self) -> int:
@@ -296,4 +335,4 @@ class Geometry:
 
     @property
     def _beat_bits(self) -> int:
-        return self.rows_per_beat * WORD_BITS
+        return self.words_per_beat * WORD_BITS

@@ -6,9 +6,22 @@ BATCH_PAUSE = 1  # cycles without a digit after a batch of rows of one chunk, wh
 DRAW_CYCLES = 2  # a draw word occupies table lanes this long: one product for each of the two drawn levels
 PUBLISH_LATENCY = 3  # of the random rounding of the published model
 SCALED_GRADIENT_LATENCY = 1  # of the random rounding of the scaled gradients
+SHARD_CROSSING = 2  # registers between the shards and the scalar stages, in each direction
 
 
-def update_latency(rows_per_beat: int, table_lanes: bool = False, random_rounding: bool = False) -> int:
+def dot_sum_latency(shards: int) -> int:
+    """Return the cycles from the dot products of the shards to their sum: crossing, and a cycle a level of adders."""
+    return SHARD_CROSSING + (shards - 1).bit_length() if shards > 1 else 0
+
+
+def crossing_latency(shards: int) -> int:
+    """Return the cycles from the scaled gradients to the shards."""
+    return SHARD_CROSSING if shards > 1 else 0
+
+
+def update_latency(
+    rows_per_beat: int, table_lanes: bool = False, random_rounding: bool = False, shards: int = 1
+) -> int:
     """Return the cycles from the last beat of a batch to the first read of the updated model.
 
     This is the latency with one digit per feature. Each further digit adds one cycle.
@@ -21,6 +34,7 @@ def update_latency(rows_per_beat: int, table_lanes: bool = False, random_roundin
         included: 2 or 3.
     random_rounding : bool, default=False
         Whether the build has random rounding. The latency is the same if it is switched off.
+    shards : int, default=1
 
     Returns
     -------
@@ -29,5 +43,7 @@ def update_latency(rows_per_beat: int, table_lanes: bool = False, random_roundin
     return (
         (29 if table_lanes else 21)
         + (rows_per_beat - 1).bit_length()
+        + dot_sum_latency(shards)
+        + crossing_latency(shards)
         + (PUBLISH_LATENCY + SCALED_GRADIENT_LATENCY) * random_rounding
     )

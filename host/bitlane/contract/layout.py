@@ -4,8 +4,9 @@ from __future__ import annotations
 
 WORD_BITS = 64
 WORD_BYTES = WORD_BITS // 8
-PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, its columns, each of a row of its own
-CHUNK = 32  # features whose digits share one word
+PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side
+SHARDS = (1, 2, 4, 8)  # of the features of a row; each shard has a word of every row of a beat
+CHUNK = 32  # features whose digits share one word; with shards a chunk has as many in each
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature
 CODEBOOK_BITS = (1, 2, 3)  # base bits of a feature whose levels are in a table: 3, 5 or 9 levels
@@ -27,16 +28,16 @@ def level_slots(base_bits: int) -> int:
     return 2 << base_bits
 
 
-def record_words(outputs: int, rows_per_beat: int) -> int:
+def record_words(outputs: int, words_per_beat: int) -> int:
     """Return the words of a trace record: the cycles, the loss of each output, and zeros as padding.
 
     The padding fills the record up to a power of two, and to complete beats.
     """
-    return max(1 << outputs.bit_length(), rows_per_beat)
+    return max(1 << outputs.bit_length(), words_per_beat)
 
 
 # A clipped row adds 2**38 units to a loss, which has 64 bits with a sign: it overflows at 2**25 clipped rows an epoch.
-# The limit counts groups. Builds of 256 and 512 bits may have 2**26 and 2**27 rows an epoch; there the loss is wrong if
-# 2**25 rows or more are clipped.
+# The limit counts groups. Builds of 4 and 8 rows a beat may have 2**26 and 2**27 rows an epoch; there the loss is wrong
+# if 2**25 rows or more are clipped.
 MAX_ROWS = (1 << 24) - 1
 MAX_EPOCHS = (1 << 16) - 1

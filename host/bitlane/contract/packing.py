@@ -2,7 +2,8 @@
 
 A row is `chunks` chunks of 32 features. A word holds one radix-4 digit of each feature of a chunk, feature j in bits
 ``2j+1 .. 2j``. A code with an odd number of bits has one bit before its digits; a separate word holds these bits of two
-chunks. A beat is `rows_per_beat` words side by side, each from a different row of the group.
+chunks. A beat is `rows_per_beat` words side by side, each from a different row of the group; for builds with shards see
+`bitlane.contract.shards`.
 Words are numpy uint64 of a little-endian host; all supported hosts are little-endian.
 """
 
@@ -24,11 +25,11 @@ from .layout import (
     DIGIT_BITS,
     LABELS_PER_WORD,
 )
+from .shards import Words as Words
+from .shards import shard_base, shard_draws, unshard_base, unshard_draws
 
 BLOCK_ROWS = 1024  # rows packed at a time, a multiple of LABELS_PER_WORD groups: what a cache holds
 CUT_BITS = MASTER.fraction - WEIGHT.fraction  # of a master weight, that the dot product does not read
-
-Words = NDArray[np.uint64]
 
 
 def pack_base(
@@ -45,8 +46,8 @@ def pack_base(
     geometry : Geometry
         Of the complete region.
     groups : range, optional
-        Groups that these rows fill; they start and end at a multiple of four, or at the end of the epoch. All groups by
-        default.
+        Groups that these rows fill; they start and end at a multiple of `geometry.label_groups`, or at the end of the
+        epoch. All groups by default.
 
     Returns
     -------
@@ -58,6 +59,8 @@ def pack_base(
     DataError
         An array has another shape.
     """
+    if geometry.shards > 1:
+        return shard_base(pack_base(codes, labels, geometry.unsharded, groups), geometry, groups)
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
     _check_shape(codes, (len(slots), geometry.features), "codes")
@@ -102,6 +105,8 @@ def unpack_base(
     groups = range(geometry.groups) if groups is None else groups
     span = geometry.base_span(groups)
     _check_shape(words, (span.stop - span.start,), "words")
+    if geometry.shards > 1:
+        return unpack_base(unshard_base(words, geometry, groups), geometry.unsharded, groups)
     columns, outputs, row_words = geometry.rows_per_beat, geometry.outputs, geometry.base_row_words
     fours = -(-len(groups) // LABELS_PER_WORD)
     beats = np.zeros((fours, outputs + LABELS_PER_WORD * row_words, columns), np.uint64)
@@ -135,6 +140,8 @@ def pack_draws(codes: NDArray[np.uint8], geometry: Geometry, groups: range | Non
     DataError
         The array has another shape.
     """
+    if geometry.shards > 1:
+        return shard_draws(pack_draws(codes, geometry.unsharded, groups), geometry)
     groups = range(geometry.groups) if groups is None else groups
     slots = geometry.slots(groups)
     _check_shape(codes, (len(slots), geometry.features), "codes")
@@ -150,7 +157,9 @@ def unpack_draws(words: Words, geometry: Geometry, groups: range | None = None) 
     """Return the draw codes, uint8 [rows, n], of a draw region: the inverse of `pack_draws`."""
     groups = range(geometry.groups) if groups is None else groups
     columns = geometry.rows_per_beat
-    _check_shape(words, (len(groups) * geometry.chunks * columns,), "words")
+    _check_shape(words, (len(groups) * geometry.chunks * geometry.words_per_beat,), "words")
+    if geometry.shards > 1:
+        return unpack_draws(unshard_draws(words, geometry), geometry.unsharded, groups)
     turned = words.reshape(-1, geometry.chunks, columns).transpose(0, 2, 1)
     digits = turned.reshape(-1, geometry.chunks, 1)[geometry.slots(groups)]
     return unpack_digits(digits, geometry.features).astype(np.uint8)

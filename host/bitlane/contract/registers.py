@@ -134,6 +134,13 @@ def _table() -> tuple[Register, ...]:
         (0x028, "irq_enable", 1, True, "1: irq is high while done"),
         (0x030, "random_rounding", 32, False, "1: the build has random rounding"),
         (0x034, "encoder", 32, False, "draw sets that the encoder writes at a time; 0: the build has no encoder"),
+        (
+            0x03C,
+            "shards",
+            32,
+            False,
+            "shards, with 32 features of each chunk: words of a row in a beat; 0: the build has no shards",
+        ),
         (0x040, "features", 32, True, "features of a row"),
         (0x044, "groups", 32, True, "row groups of an epoch; a group has the rows of a beat"),
         (0x048, "mode", 25, True, "format of the samples, and what the run computes", MODE),
@@ -197,14 +204,16 @@ REGISTERS: dict[str, Register] = {register.name: register for register in _table
 TABLE_LANE_REGISTERS = ("level_slots",)
 RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
 ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode", "encode_seed")
+SHARD_REGISTERS = ("shards",)
 
 
-def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int) -> tuple[str, ...]:
+def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int, shards: int = 1) -> tuple[str, ...]:
     """Return the registers that a build without some options does not have."""
     return (
         *(() if table_lanes else TABLE_LANE_REGISTERS),
         *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
         *(() if encoder else ENCODER_REGISTERS),
+        *(() if shards > 1 else SHARD_REGISTERS),
     )
 
 

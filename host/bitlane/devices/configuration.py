@@ -35,9 +35,10 @@ class Fault(Exception):
 
 def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
     """Geometry and settings of the registers. Raise the error of the hardware if they are illegal."""
-    columns = at["port_bits"] // WORD_BITS
+    words, shards = at["port_bits"] // WORD_BITS, at["shards"]
+    columns = words // shards
     tail, last_tail = at["batch_tail"], at["epoch_tail"]
-    chunks = -(-at["features"] // CHUNK)
+    chunks, max_chunks = -(-at["features"] // (CHUNK * shards)), at["max_features"] // (CHUNK * shards)
     bounds = _signed(at["bounds"], BOUND), _signed(at["bounds"] >> BOUND.bits, BOUND)
     limits = {
         "features": at["max_features"],
@@ -52,9 +53,9 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         "base_stride": beat,
         "draw_address": beat,
         "draw_stride": beat,
-        "model_in": CHUNK_MODEL_BYTES,
-        "model_out": CHUNK_MODEL_BYTES,
-        "trace": record_words(at["outputs"], columns) * WORD_BYTES,
+        "model_in": CHUNK_MODEL_BYTES * shards,
+        "model_out": CHUNK_MODEL_BYTES * shards,
+        "trace": record_words(at["outputs"], words) * WORD_BYTES,
     }
     if (
         any(not 1 <= at[name] <= limit for name, limit in limits.items())
@@ -66,7 +67,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         or at["further_loss"] not in list(FurtherLoss)
         or bounds[0] > bounds[1]
         or max(at["model_cut"], at["scaled_gradient_cut"]) > MAX_CUT
-        or (at["staleness"] and 2 * chunks > at["max_features"] // CHUNK)
+        or (at["staleness"] and 2 * chunks > max_chunks)
     ):
         raise Fault(ErrorCode.CONFIGURATION)
     full, last_groups = divmod(at["groups"] - 1, at["batch_groups"])
@@ -87,6 +88,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         outputs=at["outputs"],
         half_digit=bool(half),
         codebook=table,
+        shards=shards,
     )
     if geometry.row_words > at["max_row_words"] or geometry.level_slots > at["level_slots"]:
         raise Fault(ErrorCode.CONFIGURATION)

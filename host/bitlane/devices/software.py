@@ -32,6 +32,7 @@ from bitlane.contract.registers import (
     absent_registers,
 )
 from bitlane.contract.settings import Settings
+from bitlane.contract.shards import shard_models, unshard_base, unshard_draws, unshard_models
 from bitlane.contract.software_registers import EVERY_REGISTER, registers_of
 from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
@@ -127,11 +128,12 @@ class SoftwareDevice(ABC):
             "level_slots": config.level_slots,
             "random_rounding": int(config.random_rounding),
             "encoder": config.encoder,
+            "shards": config.shards,
             "more_objectives": int(isinstance(config, SoftwareConfig)),
         }
         # The register of the levels reads as 0 without table lanes.
         self._absent = {
-            *absent_registers(True, config.random_rounding, config.encoder),
+            *absent_registers(True, config.random_rounding, config.encoder, config.shards),
             *(EVERY_REGISTER.keys() - registers_of(config).keys()),
         }
 
@@ -276,9 +278,10 @@ class SoftwareDevice(ABC):
         at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["cuts"].unpack(values["cuts"])
         geometry, settings = check_registers(at)
         values |= _now(settings)
-        loaded = unpack_master(self._load(at["model_in"], geometry.load_words), geometry.features)
+        models = unshard_models(self._load(at["model_in"], geometry.load_words), geometry)
+        loaded = unpack_master(models, geometry.features)
         master, levels = loaded[: geometry.outputs], loaded[geometry.outputs :]
-        engine = self._begin(geometry, ModelState(master, settings), levels if geometry.codebook else None)
+        engine = self._begin(geometry.unsharded, ModelState(master, settings), levels if geometry.codebook else None)
         counts = predict(
             geometry,
             at["epochs"],
@@ -294,7 +297,8 @@ class SoftwareDevice(ABC):
             record[1 : 1 + geometry.outputs] = epoch.loss
             self._store(at["trace"] + number * record.nbytes, record.view(np.uint64))
             if at["snapshots"]:
-                self._store(at["model_out"] + number * geometry.model_bytes, pack_master(epoch.state.master))
+                models = shard_models(pack_master(epoch.state.master), geometry)
+                self._store(at["model_out"] + number * geometry.model_bytes, models)
             values |= _now(epoch.state.settings)
             values |= {
                 "epoch": number + 1,
@@ -304,7 +308,7 @@ class SoftwareDevice(ABC):
             if number + 1 < at["epochs"]:
                 yield
         if not at["snapshots"]:
-            self._store(at["model_out"], pack_master(epoch.state.master))
+            self._store(at["model_out"], shard_models(pack_master(epoch.state.master), geometry))
         values |= {
             "cycles": counts.cycles,
             "beats": counts.beats,
@@ -314,14 +318,16 @@ class SoftwareDevice(ABC):
 
     @abstractmethod
     def _begin(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None) -> SoftwareEngine:
-        """Return the engine of a run, with int32 [levels, n] for codebooks."""
+        """Return the engine of a run, with int32 [levels, n] for codebooks. It computes without shards."""
 
     def _feed(self, engine: SoftwareEngine, geometry: Geometry, at: dict[str, int], number: int) -> None:
         """Feed the rows of one epoch from set `number` to the engine."""
-        base = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
+        words = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
+        base = unshard_base(words, geometry)
         draws = None
         if geometry.draws:
-            draws = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
+            words = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
+            draws = unshard_draws(words, geometry)
         engine.feed(base, draws)
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words, pack_master
+from bitlane.contract.shards import shard_models
 from bitlane.devices.protocol import Buffer, Device
 
 from .job import Job
@@ -103,9 +104,9 @@ class ModelBuffers(_Buffers):
             raise
 
     def _write_models(self, job: Job, geometry: Geometry) -> None:
-        self.model_in.array[: geometry.model_words] = pack_master(job.state.master)
+        self.model_in.array[: geometry.model_words] = shard_models(pack_master(job.state.master), geometry)
         if job.levels is not None:
-            self.model_in.array[geometry.model_words :] = pack_master(job.levels)
+            self.model_in.array[geometry.model_words :] = shard_models(pack_master(job.levels), geometry)
         self.device.flush(self.model_in)
 
     def __enter__(self) -> ModelBuffers:

@@ -14,6 +14,7 @@ from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import unpack_master
 from bitlane.contract.prng import after_batches
 from bitlane.contract.registers import IDENTITY, REGISTERS, STATUS_BUSY, VERSION
+from bitlane.contract.shards import unshard_models
 from bitlane.contract.state import ModelState
 from bitlane.devices.protocol import Buffer, Device
 from bitlane.errors import DataError, DeviceError
@@ -180,6 +181,7 @@ class Driver:
                 level_slots=self._read("level_slots"),
                 random_rounding=bool(self._read("random_rounding")),
                 encoder=self._read("encoder"),
+                shards=self._read("shards") or 1,
             )
         except DataError as error:
             raise DeviceError(f"{self.device.name}: its registers describe an invalid build: {error}") from error
@@ -193,7 +195,7 @@ class Driver:
 
     def _result(self, job: Job, models: ModelBuffers, trace: EpochTrace) -> JobResult:
         records, geometry = trace.records(), job.geometry
-        master = unpack_master(models.model_out.array, geometry.features)
+        master = unpack_master(unshard_models(models.model_out.array, geometry), geometry.features)
         snapshots = master.reshape(-1, geometry.outputs, geometry.features)
         step, shrinks = self._read("step_now"), isinstance(self.config, SoftwareConfig)
         settings = replace(

@@ -9,7 +9,6 @@ from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import (
-    CHUNK,
     CODEBOOK_BITS,
     DEFAULT_LEVEL_SLOTS,
     DIGIT_BITS,
@@ -42,10 +41,10 @@ def check_fit(config: AcceleratorConfig, geometry: Geometry, staleness: int, nam
             f"X has {geometry.features} features, but {name} holds {config.max_features}: "
             "remove features, or open a device with a larger max_features"
         )
-    if staleness and 2 * geometry.chunks > config.max_features // CHUNK:
+    if staleness and 2 * geometry.chunks > config.max_chunks:
         raise DataError(
             f"X has {geometry.features} features, but with staleness=1 {name} holds "
-            f"{config.max_features // CHUNK // 2 * CHUNK}: use staleness=0, or open a device with a larger "
+            f"{config.max_chunks // 2 * config.chunk_features}: use staleness=0, or open a device with a larger "
             "max_features"
         )
     if geometry.row_words > config.max_row_words:
@@ -54,7 +53,7 @@ def check_fit(config: AcceleratorConfig, geometry: Geometry, staleness: int, nam
             f"{config.max_row_words}: {_shorter_row(geometry, config.max_row_words)}"
         )
     if geometry.level_slots > config.level_slots:
-        most = config.level_slots // level_slots(geometry.base_bits) * CHUNK
+        most = config.level_slots // level_slots(geometry.base_bits) * config.chunk_features
         raise DataError(
             f"X has {geometry.features} features, but {name} holds codebooks of {geometry.levels} levels for {most}: "
             "remove features, lower bits, or open a device with "
@@ -88,11 +87,16 @@ def check_encoder(config: AcceleratorConfig, geometry: Geometry, name: str) -> N
 
 
 def _check_port(config: AcceleratorConfig, geometry: Geometry, name: str) -> None:
-    packed = WORD_BITS * geometry.rows_per_beat, geometry.outputs
+    packed = WORD_BITS * geometry.words_per_beat, geometry.outputs
     if packed != (config.width, config.outputs):
         raise DataError(
             f"the data is packed for width={packed[0]} and outputs={packed[1]}, but {name} has width={config.width} "
             f"and outputs={config.outputs}: open a device with width={packed[0]} and outputs={packed[1]}"
+        )
+    if geometry.shards != config.shards:
+        raise DataError(
+            f"the data is packed for shards={geometry.shards}, but {name} has shards={config.shards}: open a device "
+            f"with shards={geometry.shards}"
         )
 
 

@@ -181,7 +181,7 @@ def compare(
                 for precision in [FULL, *(p for p in precisions if p != FULL)]:
                     with labelled(curve_label(precision.sampling, precision.bits, stale)):
                         run = train_as(data, precision, schedule, opened, stale, on_epoch)
-                    width = WORD_BITS * run.rows_per_beat
+                    width = WORD_BITS * run.geometry.words_per_beat
                     results.append(_result(data, precision, schedule, run))
     finally:
         if opened is not device:

@@ -139,4 +139,5 @@ def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
         outputs * config.random_rounding,
         float(config.encoder > 0),
         config.encoder,
+        config.shards - 1,
     ]

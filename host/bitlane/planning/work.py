@@ -100,7 +100,13 @@ def estimate_work(
         The build cannot run the training. The message says what would fit.
     """
     geometry = Geometry.of(
-        options.precision, size.features, size.rows, options.batch_size, config.rows_per_beat, config.outputs
+        options.precision,
+        size.features,
+        size.rows,
+        options.batch_size,
+        config.rows_per_beat,
+        config.outputs,
+        config.shards,
     )
     check_fit(config, geometry, options.staleness, BUILD)
     if options.random_rounding and not config.random_rounding:
@@ -127,7 +133,7 @@ def estimate_work(
         launches=passes * sum(shape.times for shape in shapes),
         cycles=passes * sum(shape.times * count.cycles for shape, count in zip(shapes, counts, strict=True)),
         encoding_cycles=passes * _encoding_cycles(encoding, config.encoder),
-        bytes_read=passes * beats * config.rows_per_beat * WORD_BYTES,
+        bytes_read=passes * beats * config.beat_bytes,
         buffer_bytes=_buffer_bytes(plan, shapes[0], sum(shape.times for shape in shapes), encoding),
         buffer_bytes_at_once=at_once,
     )

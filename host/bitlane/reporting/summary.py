@@ -80,6 +80,11 @@ def run_record(
     return Record("run", header, lines, {**end, **scores}, _arrays(model, table, source))
 
 
+def _port_bits(settings: Mapping[str, Any]) -> int:
+    bits: int = WORD_BITS * settings["rows_per_beat"] * settings.get("shards", 1)
+    return bits
+
+
 def _geometry(run: TrainingResult) -> dict[str, Any]:
     asked = run.settings
     precision = Precision(asked["bits"], asked["sampling"], asked["codebook"])
@@ -93,6 +98,7 @@ def _geometry(run: TrainingResult) -> dict[str, Any]:
         asked["outputs"],
         precision.half_digit,
         precision.codebook,
+        asked.get("shards", 1),
     )
     return {
         "features": shape.features,
@@ -185,7 +191,7 @@ def run_summary(record: Record) -> str:
             f"seed {settings['seed']}",
         ),
         ("objective", _objective(settings)),
-        ("device", f"{record.header['device']}, {WORD_BITS * settings['rows_per_beat']} bits wide"),
+        ("device", f"{record.header['device']}, {_port_bits(settings)} bits wide"),
         ("loss", f"{final:.5g}, {loss}"),
         (kind, scores),
         ("read", f"{end['bytes_read']:,} bytes"),

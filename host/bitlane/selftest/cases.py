@@ -92,7 +92,9 @@ class Case:
         precision = self.precision or plain_precision(config)
         settings = Settings(**{"step": STEP, "step_negative": STEP, **self.settings})
         features = min(self.features, most_features(config, precision, settings.staleness))
-        geometry = Geometry.of(precision, features, self.rows, self.batch, config.rows_per_beat, config.outputs)
+        geometry = Geometry.of(
+            precision, features, self.rows, self.batch, config.rows_per_beat, config.outputs, config.shards
+        )
         separate = self.separate_samples or precision.sampling == "naive"
         sets = self.sets if separate or precision.draws else 1
         bases = [self._base(rng, geometry) for _ in range(sets if separate else 1)]

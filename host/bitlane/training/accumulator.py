@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.layout import WORD_BYTES
 from bitlane.driver.job import Counters, JobResult, loss_value
 from bitlane.quantization.scaling import Floats
 
@@ -91,7 +90,7 @@ class ResultAccumulator:
         return TrainingResult(
             loss=self._loss[:, 0] if len(settings) == 1 else self._loss,
             bits=np.full(epochs, checkpoint.options.precision.bits),
-            epoch_bytes=np.full(epochs, counters.beats * geometry.rows_per_beat * WORD_BYTES // epochs),
+            epoch_bytes=np.full(epochs, counters.beats * geometry.beat_bytes // epochs),
             cycles=counters.cycles,
             encoding_cycles=self._encoding_cycles,
             epoch_cycles=self._epoch_cycles,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import weight_values
 from bitlane.errors import DataError
 from bitlane.levels.codebooks import codebook_values
@@ -138,13 +137,14 @@ class TrainingResult:
         """The options of the training by name, its draw sets, and the shape of an epoch."""
         options, geometry = self._last.options, self.geometry
         shape = {name: getattr(geometry, name) for name in ("rows", "features", "rows_per_beat", "outputs")}
+        shards = {} if geometry.shards == 1 else {"shards": geometry.shards}
         policy = {} if self.bit_policy is None else {"bit_policy": self.bit_policy}
         plateau = {} if self.plateau is None else {"plateau": self.plateau}
-        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **policy, **plateau}
+        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **shards, **policy, **plateau}
 
     @property
     def rows_per_beat(self) -> int:
-        """64-bit words in a beat, each with bits of another row."""
+        """Rows whose words lie side by side in a beat."""
         return self.geometry.rows_per_beat
 
     @property
@@ -183,7 +183,7 @@ class TrainingResult:
     @property
     def bytes_read(self) -> int:
         """Bytes of the beats."""
-        return self.beats * self.rows_per_beat * WORD_BYTES
+        return self.beats * self.geometry.beat_bytes
 
     @property
     def stored_weights(self) -> Floats:

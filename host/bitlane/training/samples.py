@@ -16,6 +16,7 @@ from bitlane.contract.packing import Words, base_row_offsets, draw_row_offsets, 
 from bitlane.contract.precision import Precision
 from bitlane.contract.prng import INDEX_STEP, SEED_BITS
 from bitlane.contract.prng import Words as RandomWords
+from bitlane.contract.shards import shard_base, shard_draws
 from bitlane.levels.codebooks import Codebook
 from bitlane.levels.codes import codebook_codes, codebook_draws
 from bitlane.quantization.c_kernels import RowsInRegion, c_kernels
@@ -97,6 +98,14 @@ class SampleEncoder:
 
         Only with naive sampling do the sets have different base regions.
         """
+        return shard_base(self._base(geometry.unsharded, first, number), geometry)
+
+    def draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
+        """Return the draw regions of this geometry, with the rows from `first` on, of the draw sets `numbers`."""
+        return [shard_draws(words, geometry) for words in self._draws(geometry.unsharded, first, numbers)]
+
+    def _base(self, geometry: Geometry, first: int, number: int) -> Words:
+        """Return a base region for a build without shards."""
         rows = slice(first, first + geometry.rows)
         random = self._random(number, rows) if self._precision.sampling == "naive" else None
         if self._planes is not None:
@@ -109,8 +118,8 @@ class SampleEncoder:
             encode_base(self.kernels, self._X[rows], self._mapped, random, target, self._threads)
         return words
 
-    def draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
-        """Return the draw regions of this geometry, with the rows from `first` on, of the draw sets `numbers`."""
+    def _draws(self, geometry: Geometry, first: int, numbers: Sequence[int]) -> list[Words]:
+        """Return draw regions for a build without shards."""
         rows = slice(first, first + geometry.rows)
         regions = []
         for group, sets in groupby(numbers, lambda number: number // GROUP_SETS):

@@ -20,7 +20,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.prng import after_batches
 from bitlane.devices.protocol import Device
 from bitlane.driver.driver import Driver
@@ -222,7 +221,7 @@ def _summed(
     return replace(
         runs[0],
         loss=loss[:, 0] if loss.shape[1] == 1 else loss,
-        epoch_bytes=np.full(epochs, beats * runs[0].rows_per_beat * WORD_BYTES // epochs),
+        epoch_bytes=np.full(epochs, beats * runs[0].geometry.beat_bytes // epochs),
         cycles=int(done.busiest(lambda run: run.cycles)),
         encoding_cycles=int(done.busiest(lambda run: run.encoding_cycles)),
         epoch_cycles=done.busiest(lambda run: run.epoch_cycles),

@@ -242,6 +242,7 @@ def geometry_of(checkpoint: Checkpoint, rows: int, driver: Driver) -> Geometry:
         batch=options.batch_size,
         rows_per_beat=config.rows_per_beat,
         outputs=config.outputs,
+        shards=config.shards,
     )
 
 

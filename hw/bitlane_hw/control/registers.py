@@ -48,6 +48,8 @@ class Registers(wiring.Component):
         Whether the build has the registers of random rounding.
     encoder : int, default=0
         Draw sets of the encoder of the build; 0 without one.
+    shards : int, default=1
+        Shards of the build; 1 without the register.
 
     Members
     -------
@@ -59,8 +61,8 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self, table_lanes: bool = False, random_rounding: bool = False, encoder: int = 0):
-        absent = absent_registers(table_lanes, random_rounding, encoder)
+    def __init__(self, table_lanes: bool = False, random_rounding: bool = False, encoder: int = 0, shards: int = 1):
+        absent = absent_registers(table_lanes, random_rounding, encoder, shards)
         self._registers = {name: register for name, register in REGISTERS.items() if name not in absent}
         members = {
             name: (Out if register.writable else In)(register.bits) for name, register in self._registers.items()

@@ -19,6 +19,7 @@ MEANINGS = {
     "level_slots": "levels in each table lane, a power of two; 0 for digit lanes",
     "random_rounding": "with random rounding of models and gradients",
     "encoder": "draw sets that an encoder writes at a time, 1 to 8; 0 for no encoder",
+    "shards": "data paths side by side, each with a part of the features: 1, 2, 4 or 8",
 }
 
 

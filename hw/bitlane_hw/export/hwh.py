@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as xml
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.registers import REGISTERS, VLNV, Register
+from bitlane.contract.registers import REGISTERS, SHARD_REGISTERS, VLNV, Register
 from bitlane_hw.zynq.axi3 import HP_DATA_BITS
 from bitlane_hw.zynq.top import HP_PORTS
 
@@ -137,8 +137,9 @@ def hwh(
     block = xml.SubElement(blocks, "ADDRESSBLOCK", INTERFACE="s_axi", NAME="reg0", USAGE="register")
     registers = xml.SubElement(block, "REGISTERS")
     for register in REGISTERS.values():
-        for word in range(register.words):
-            _register(registers, register, word)
+        if config.shards > 1 or register.name not in SHARD_REGISTERS:
+            for word in range(register.words):
+                _register(registers, register, word)
     if interrupt:
         controller = _module(modules, "axi_intc_0", "axi_intc", "xilinx.com:ip:axi_intc:4.1", {})
         _interface(controller, "s_axi", "SLAVE")

@@ -51,19 +51,21 @@ ERRORS = {
 }
 
 RULES = (
+    "S is the number of shards: the register `shards`, or 1 if that reads as 0",
     "features is 1 to max_features; with staleness 1 at most half of max_features",
-    f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64",
+    f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64 / S",
     f"epochs is 1 to {MAX_EPOCHS}, draw_sets is 1 or more",
     f"base_digits + draws is 1 to {MAX_DIGITS}; with table lanes base_digits is one of "
     f"{', '.join(map(str, CODEBOOK_BITS))}, and draws is 1",
-    "the words of a row, ceil(features / 32) * (base_digits + draws), are at most max_row_words; with table lanes "
-    "their number is ceil(features / 32) * (base_digits div 2 + 1), plus ceil(features / 64) if base_digits is odd",
-    "with table lanes ceil(features / 32) * (2 << base_digits) is at most level_slots",
+    "the words of a row, ceil(features / (32 S)) * (base_digits + draws), are at most max_row_words; with table lanes "
+    "their number is ceil(features / (32 S)) * (base_digits div 2 + 1), plus ceil(features / (64 S)) if base_digits is "
+    "odd",
+    "with table lanes ceil(features / (32 S)) * (2 << base_digits) is at most level_slots",
     f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
     "bounds: low is at most high, both signed; also if prox is not the box",
     "every address is below 2**address_bits",
     "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / 8",
-    f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES}",
+    f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES} S",
     "trace is a multiple of the size of a record, "
     f"{WORD_BYTES} * max(port_bits / 64, first power of two above outputs) bytes",
 )

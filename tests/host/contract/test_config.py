@@ -22,6 +22,7 @@ from bitlane.contract.config import AcceleratorConfig
         {"address_bits": 31},
         {"address_bits": 65},
         *({"level_slots": slots} for slots in (-16, 8, 17, 48)),
+        *({"shards": shards} for shards in (0, 2, 3)),
     ],
     ids=str,
 )

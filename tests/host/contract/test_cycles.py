@@ -25,7 +25,7 @@ def tokens_of(geometry, epochs):
     tokens = [(0, False, False, False)] * loads_of(geometry)
     for _ in range(epochs):
         for group in range(geometry.groups):
-            if group % 4 == 0:
+            if group % (4 * geometry.shards) == 0:
                 tokens += [(0, False, False, False)] * geometry.outputs
             row = []
             for chunk in range(geometry.chunks):
@@ -67,11 +67,13 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
     begin = 1 + max(geometry.base_row_words, chunks).bit_length()
     first_chunk = geometry.half_digit + geometry.base_digits + geometry.draws
     publish = update_latency(geometry.rows_per_beat, table) + first_chunk - 1
+    if geometry.shards > 1:  # two registers each way, and a cycle a level of adders
+        publish += 4 + {2: 1, 4: 2, 8: 3}[geometry.shards]
     waits = chunks // 2 if geometry.base_bits == 1 else 0
     tail = geometry.row_words + waits - first_chunk
     chunk_beats = 16 // geometry.rows_per_beat
-    loads = loads_of(geometry)
-    record_beats = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat
+    loads, words = loads_of(geometry), geometry.rows_per_beat * geometry.shards
+    record_beats = record_words(geometry.outputs, words) // words
     tokens = tokens_of(geometry, epochs)
     ready = arrivals(tokens, geometry, begin, timing.read_latency)
     number, cycle, pause_ends, draw_ends, go = 0, begin, 0, 0, 0
@@ -113,7 +115,8 @@ def counted(counts):
 def random_geometry(rng, most_rows=100, table_bits=0):
     """Return a random geometry, with uniform levels or with codebooks and codes of `table_bits` bits."""
     draws = table_bits > 0 or bool(rng.integers(2))
-    rows_per_beat = int(rng.choice([1, 2, 4, 8]))
+    shards = int(rng.choice([1, 1, 2, 4, 8]))
+    rows_per_beat = int(rng.choice([rows for rows in (1, 2, 4, 8) if rows * shards <= 8]))
     rows = int(rng.integers(1, most_rows))
     batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * rows_per_beat + 1)])
     features = rng.choice([1, 33, rng.integers(1, 300)])
@@ -129,6 +132,7 @@ def random_geometry(rng, most_rows=100, table_bits=0):
         outputs,
         half_digit=bool(half),
         codebook=table_bits > 0,
+        shards=shards,
     )
 
 
@@ -214,8 +218,8 @@ def test_staleness_leaves_no_bubble(seed):
         if geometry.batch_groups * geometry.row_words <= publish_latency(geometry):
             continue
         counts = predict(geometry, 3, False, 1)
-        drain = update_latency(geometry.rows_per_beat, table_lanes=False) - 1 + geometry.row_words - 1
-        record = record_words(geometry.outputs, geometry.rows_per_beat) // geometry.rows_per_beat + 2 + 2 - 1
+        drain = update_latency(geometry.rows_per_beat, shards=geometry.shards) - 1 + geometry.row_words - 1
+        record = record_words(geometry.outputs, geometry.words_per_beat) // geometry.words_per_beat + 2 + 2 - 1
         labels = geometry.outputs  # the labels are taken during the drain
         assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 

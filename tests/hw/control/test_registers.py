@@ -167,7 +167,7 @@ def test_single_byte_writes(seed: int) -> None:
 
 def test_every_read_only_register(seed: int) -> None:
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng, 1)

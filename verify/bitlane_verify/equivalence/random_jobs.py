@@ -12,7 +12,7 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, RESIDUAL, WEIGHT_EXPONENT
 from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, level_slots
+from bitlane.contract.layout import CODEBOOK_BITS, MAX_DIGITS, level_slots
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import Words, pack_base, pack_draws
 from bitlane.contract.prng import MAX_CUT, SEED_BITS
@@ -81,7 +81,7 @@ def random_job(
     features, epochs : int
         Upper limits.
     rows : int, optional
-        Upper limit; the default is 40 * (rows per beat + 1). Epochs of more than about `EPOCH_BEATS` beats get fewer.
+        Upper limit; the default is 40 * (words per beat + 1). Epochs of more than about `EPOCH_BEATS` beats get fewer.
     batch : int, optional
         Rows of a mini-batch; the default is random.
 
@@ -91,13 +91,14 @@ def random_job(
     """
     rows_per_beat = config.rows_per_beat
     base_bits = int(chosen.choice(CODEBOOK_BITS)) if config.table_lanes else 0
-    room = config.level_slots // level_slots(base_bits) * CHUNK if config.table_lanes else config.max_features
-    features = min(features, config.max_features, room)
+    features = min(features, config.max_features)
+    if config.table_lanes:
+        features = min(features, config.level_slots // level_slots(base_bits) * config.chunk_features)
     features = _size(chosen, features, (1, 31, 32, 33, 64, 65, (features + 1) // 2, features))
     draws = config.table_lanes or bool(chosen.random() < 0.6)
     digits = base_bits // 2 + 1 if config.table_lanes else _size(chosen, MAX_DIGITS, (1, 2, 3, 4, MAX_DIGITS))
-    most = rows_per_beat * max(1, EPOCH_BEATS // (-(-features // CHUNK) * digits))
-    most = min(most, 40 * (rows_per_beat + 1) if rows is None else rows)
+    most = rows_per_beat * max(1, EPOCH_BEATS // (-(-features // config.chunk_features) * digits))
+    most = min(most, 40 * (config.words_per_beat + 1) if rows is None else rows)
     special = (1, 2, 3, 4, 5, 8, rows_per_beat, 4 * rows_per_beat, 4 * rows_per_beat + 1, most)
     rows = _size(chosen, most, special)
     geometry = Geometry(
@@ -110,6 +111,7 @@ def random_job(
         outputs=config.outputs,
         half_digit=base_bits % 2 == 1,
         codebook=config.table_lanes,
+        shards=config.shards,
     )
     shape = (geometry.rows, geometry.features)
     largest_label = 1 << int(chosen.integers(LABEL.bits))

@@ -1,0 +1,62 @@
+"""Builds with shards have the bits of a build without that has as many rows a beat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.packing import pack_base, pack_draws, unpack_base, unpack_draws
+from bitlane.devices.cpu import CpuDevice
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Driver
+from bitlane.driver.job import Job
+from bitlane_verify.equivalence.random_jobs import random_job
+from bitlane_verify.equivalence.rig import difference
+
+CAPACITY = 16 << 20
+SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4) if shards * rows <= 8]
+
+
+def without_shards(config: AcceleratorConfig) -> AcceleratorConfig:
+    return replace(config, width=config.shard_width, shards=1)
+
+
+def sharded(job: Job, shards: int) -> Job:
+    """Return a job with the same rows for a build with shards."""
+    geometry = replace(job.geometry, shards=shards)
+    bases = [pack_base(*unpack_base(words, job.geometry), geometry) for words in job.base_regions]
+    draws = [pack_draws(unpack_draws(words, job.geometry), geometry) for words in job.draw_regions]
+    return replace(job, geometry=geometry, base_regions=bases, draw_regions=draws)
+
+
+def wrong_bits(job: Job, config: AcceleratorConfig, device: type[EmulatorDevice] | type[CpuDevice]) -> list[str]:
+    """Return what differs between a job on the reference without shards and on a device with shards."""
+    expected = Driver(EmulatorDevice(without_shards(config), CAPACITY)).run(job)
+    got = Driver(device(config, CAPACITY)).run(sharded(job, config.shards))
+    return [found for found in difference(got, expected) if not found.startswith("beats")]
+
+
+@pytest.mark.parametrize("device", [EmulatorDevice, CpuDevice])
+@pytest.mark.parametrize("slots", [0, 128])
+def test_devices_in_software(seed: int, slots: int, device: type[EmulatorDevice] | type[CpuDevice]) -> None:
+    rng = np.random.default_rng(seed)
+    for shards, rows in SIDE_BY_SIDE:
+        outputs = int(rng.integers(1, 4))
+        config = AcceleratorConfig(
+            64 * shards * rows,
+            outputs,
+            512,
+            512,
+            level_slots=slots,
+            random_rounding=bool(rng.integers(2)),
+            shards=shards,
+        )
+        assert Driver(device(config, CAPACITY)).config == config
+        for _ in range(3):
+            job = random_job(rng, without_shards(config), features=200, rows=60, epochs=2)
+            if 2 * sharded(job, shards).geometry.chunks > config.max_chunks:
+                job = replace(job, state=replace(job.state, settings=replace(job.state.settings, staleness=0)))
+            assert wrong_bits(job, config, device) == [], (config, job.geometry)
