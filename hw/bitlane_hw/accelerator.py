@@ -7,7 +7,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import CHUNK
 from bitlane.contract.registers import (
     CONTROL_ABORT,
     CONTROL_ACKNOWLEDGE,
@@ -69,7 +68,9 @@ class Accelerator(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.registers = registers = Registers(config.table_lanes, config.random_rounding, config.encoder)
+        m.submodules.registers = registers = Registers(
+            config.table_lanes, config.random_rounding, config.encoder, config.shards
+        )
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
         clear = Signal()
@@ -94,12 +95,12 @@ class Accelerator(wiring.Component):
     def _connect_settings(self, m, registers, settings):
         """Derive the geometry of the run from the registers, one cycle later."""
         mode = fields_of("mode", registers.mode)
-        base_digits = mode.base_digits
+        base_digits, chunk_features = mode.base_digits, self._config.chunk_features
         if self._config.table_lanes:
             base_digits = mode.base_digits >> 1
             m.d.sync += settings.half_digit.eq(mode.base_digits[0])
         m.d.sync += [
-            settings.chunks.eq((registers.features + (CHUNK - 1)) // CHUNK),
+            settings.chunks.eq((registers.features + (chunk_features - 1)) // chunk_features),
             settings.last_lane.eq(registers.features - 1),
             *(settings[name].eq(getattr(registers, name)) for name in ("groups", "batch_groups", "epochs")),
             settings.base_digits.eq(base_digits),
@@ -190,6 +191,8 @@ class Accelerator(wiring.Component):
             m.d.comb += registers.level_slots.eq(config.level_slots)
         if config.encoder:
             m.d.comb += registers.encoder.eq(config.encoder)
+        if config.shards > 1:
+            m.d.comb += registers.shards.eq(config.shards)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
             self.irq.eq(control.done & registers.irq_enable),

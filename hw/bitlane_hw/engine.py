@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -14,6 +14,7 @@ from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.codebook import CodebookMemory
 from bitlane_hw.datapath.model_core import ModelCore
+from bitlane_hw.datapath.model_shard import shard_name
 from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
 from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
@@ -119,26 +120,35 @@ class Engine(wiring.Component):
         m.submodules.sequencer = sequencer = Sequencer(config)
         m.submodules.row_buffer = row_buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.row_buffer_beats)
         m.submodules.schedule = schedule = StepSchedule()
-        m.submodules.loader = loader = Loader(config)
+        loaders = [Loader(config) for _ in range(config.shards)]
+        for shard, loader in enumerate(loaders):
+            m.submodules[shard_name(config, "loader", shard)] = loader
         m.submodules.storer = storer = Storer(config)
         m.submodules.writer = writer = Writer(config)
         cores = [ModelCore(config, output) for output in range(config.outputs)]
         for output, core in enumerate(cores):
             m.submodules[f"core_{output}"] = core
 
-        loaded = self._connect_codebooks(m, loader, cores) if config.table_lanes else cores[-1].load_done
-        self._connect_memory(m, reader, sequencer, loader, storer, writer)
+        loaded = self._connect_codebooks(m, loaders, cores) if config.table_lanes else cores[-1].load_done
+        self._connect_memory(m, reader, sequencer, loaders, storer, writer)
         self._connect_samples(m, sequencer, row_buffer, cores, loaded)
-        self._connect_models(m, loader, storer, cores)
+        self._connect_models(m, loaders, storer, cores)
         self._connect_schedule(m, schedule, cores)
         self._count_events(m, reader, sequencer, cores)
         return m
 
-    def _connect_memory(self, m, reader, sequencer, loader, storer, writer):
-        """Connect reader, loader, storer and writer to the sequencer and to the ports."""
+    def _connect_memory(self, m, reader, sequencer, loaders, storer, writer):
+        """Connect reader, loaders, storer and writer to the sequencer and to the ports."""
         for beats, taken in zip(reader.beats, sequencer.beats, strict=True):
             connect(m, beats, taken)
-        connect(m, sequencer.model, loader.beats)
+        beat = sequencer.model.payload
+        for shard, loader in enumerate(loaders):
+            fields = {name: beat[name] for name, _ in loader.beats.payload.shape()}
+            fields["words"] = beat.words.word_select(shard, self._config.shard_width)
+            m.d.comb += [
+                loader.beats.payload.as_value().eq(Cat(fields.values())),
+                loader.beats.valid.eq(sequencer.model.valid),
+            ]
         connect(m, storer.beats, writer.beats)
         connect(m, flipped(self.requests), writer.requests)
         connect(m, reader.axi, flipped(self.read))
@@ -194,8 +204,8 @@ class Engine(wiring.Component):
                 core.beats.payload.eq(row_buffer.r_stream.payload),
             ]
 
-    def _connect_codebooks(self, m, loader, cores):
-        """Create a codebook memory for each row of a beat, which all cores read together.
+    def _connect_codebooks(self, m, loaders, cores):
+        """Create a codebook memory for each word of a beat, which all cores read together.
 
         Returns
         -------
@@ -204,30 +214,32 @@ class Engine(wiring.Component):
         """
         config = self._config
         first = cores[0]
-        for row in range(config.rows_per_beat):
-            m.submodules[f"codebook_{row}"] = codebook = CodebookMemory(config)
+        for word in range(config.words_per_beat):
+            loader = loaders[word // config.rows_per_beat]
+            m.submodules[f"codebook_{word}"] = codebook = CodebookMemory(config)
             m.d.comb += [
                 codebook.settings.eq(self.settings),
                 codebook.load.eq(loader.load_level),
                 codebook.chunk.eq(loader.chunk),
                 codebook.level.eq(loader.level),
                 codebook.loaded.eq(loader.masters),
-                codebook.dot.addresses.eq(first.dot_codebooks[row].addresses),
-                codebook.gradient.addresses.eq(first.gradient_codebooks[row].addresses),
-                *(core.dot_codebooks[row].levels.eq(codebook.dot.levels) for core in cores),
-                *(core.gradient_codebooks[row].levels.eq(codebook.gradient.levels) for core in cores),
+                codebook.dot.addresses.eq(first.dot_codebooks[word].addresses),
+                codebook.gradient.addresses.eq(first.gradient_codebooks[word].addresses),
+                *(core.dot_codebooks[word].levels.eq(codebook.dot.levels) for core in cores),
+                *(core.gradient_codebooks[word].levels.eq(codebook.gradient.levels) for core in cores),
             ]
+        loader = loaders[0]
         last_chunk = loader.chunk == self.settings.chunks - 1
         last = loader.load_level & last_chunk & (loader.level == 1 << base_bits(self.settings))
         return delay_valid(m, last, lanes_latency(config), "levels_loaded")[-1]
 
-    def _connect_models(self, m, loader, storer, cores):
-        """Connect the loader and the storer to the cores."""
+    def _connect_models(self, m, loaders, storer, cores):
+        """Connect the loaders and the storer to the cores. All loaders have the same timing."""
         for output, core in enumerate(cores):
             m.d.comb += [
-                core.load.eq(loader.load[output]),
-                core.load_chunk.eq(loader.chunk),
-                core.loaded.eq(loader.masters),
+                core.load.eq(loaders[0].load[output]),
+                core.load_chunk.eq(loaders[0].chunk),
+                core.loaded.eq(Cat(loader.masters for loader in loaders)),
                 core.storing.eq(self.storing),
                 core.store_chunk.eq(self.store_chunk),
                 storer.losses[output].eq(core.loss),

@@ -15,11 +15,9 @@ from bitlane.contract.formats import (
     WEIGHT,
     WEIGHT_EXPONENT,
 )
-from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, LABELS_PER_WORD, WORD_BITS
+from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.sigmoid_lut import LUT
-
-LANE = range(CHUNK)
 
 
 class Kind(enum.Enum, shape=2):
@@ -55,7 +53,7 @@ def settings_layout(config: AcceleratorConfig) -> data.StructLayout:
     return data.StructLayout(
         {
             "chunks": range(config.max_chunks + 1),
-            "last_lane": LANE,  # lane of the last feature, in the last chunk
+            "last_lane": range(config.chunk_features),  # lane of the last feature, in the last chunk
             "base_digits": 5,
             **half,
             "draws": 1,
@@ -92,7 +90,7 @@ def token_layout(config: AcceleratorConfig) -> data.StructLayout:
             "last_base": 1,  # last base digit of its chunk
             "last": 1,  # last digit of its chunk
             "row_last": 1,  # last beat of its group
-            "phase": range(LABELS_PER_WORD),  # group modulo 4: index of its label in a label word
+            "phase": range(config.label_groups),  # group modulo label_groups: index of its label among those of its row
             "batch_last": 1,  # its group is the last of a mini-batch
             "epoch_last": 1,  # its group is the last of an epoch
         }
@@ -118,11 +116,11 @@ class RowEnd(data.Struct):
     present: unsigned(1)
 
 
-def model_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """Return the layout of a beat of a model on its way to the weights."""
+def model_layout(config: AcceleratorConfig, bits: int) -> data.StructLayout:
+    """Return the layout of a beat of a model, or of the `bits` bits of it for a shard, on its way to the weights."""
     return data.StructLayout(
         {
-            "words": config.width,
+            "words": bits,
             "chunk": range(config.max_chunks),
             "output": range(config.loads),
             "part": range(config.chunk_beats),

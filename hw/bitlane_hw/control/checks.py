@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Value
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK_MODEL_BYTES, CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
+from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
 from bitlane_hw.common.payloads import base_bits
@@ -58,7 +58,7 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         *((cut > MAX_CUT for cut in (cuts.model_cut, cuts.scaled_gradient_cut)) if cuts is not None else ()),
         *(address[config.address_bits :].any() for address in addresses),
         *(misaligned(address, config.beat_bytes) for address in beats),
-        *(misaligned(address, CHUNK_MODEL_BYTES) for address in (r.model_in, r.model_out)),
+        *(misaligned(address, config.chunk_bytes) for address in (r.model_in, r.model_out)),
         misaligned(r.trace, config.record_bytes),
     )
 

@@ -7,7 +7,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import CHUNK_MODEL_BYTES
 from bitlane.contract.modes import ErrorCode
 from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import request_layout, settings_layout
@@ -252,7 +251,7 @@ class Control(wiring.Component):
 
         with m.State("STORE"):
             m.d.comb += self.storing.eq(1)
-            send(model_address, config.chunk_beats, CHUNK_MODEL_BYTES, "STORED")
+            send(model_address, config.chunk_beats, config.chunk_bytes, "STORED")
         with m.State("STORED"):
             m.d.comb += self.storing.eq(1)
             with when_sent():

@@ -73,7 +73,7 @@ class Sequencer(wiring.Component):
                 "loaded": In(1),
                 "published": In(1),
                 "epoch_go": In(1),
-                "model": Out(stream.Signature(model_layout(config), always_ready=True)),
+                "model": Out(stream.Signature(model_layout(config, config.width), always_ready=True)),
                 "digits": Out(stream.Signature(digit_layout(config), always_ready=True)),
                 "stall_memory": Out(1),
                 "stall_model": Out(1),
@@ -141,7 +141,7 @@ class Sequencer(wiring.Component):
     def _connect_labels(self, m, token, take_labels, beat):
         """Keep the last label beat of each output; send labels and presence of the rows of a group."""
         config, settings = self._config, self.settings
-        bits = WORD_BITS // LABELS_PER_WORD
+        bits, firsts = WORD_BITS // LABELS_PER_WORD, range(0, config.words_per_beat, config.rows_per_beat)
         rows_here = Mux(
             token.epoch_last,
             settings.epoch_tail,
@@ -153,8 +153,8 @@ class Sequencer(wiring.Component):
                 m.d.sync += labels.eq(beat)
             for row_index in range(config.rows_per_beat):
                 row = self.digits.payload.rows[output][row_index]
-                word = labels.word_select(row_index, WORD_BITS)
+                words = (labels.word_select(first + row_index, WORD_BITS) for first in firsts)
                 m.d.comb += [
-                    row.label.eq(word.word_select(token.phase, bits)[: LABEL.bits]),
+                    row.label.eq(Cat(*words).word_select(token.phase, bits)[: LABEL.bits]),
                     row.present.eq(1 if row_index == 0 else row_index < rows_here),
                 ]

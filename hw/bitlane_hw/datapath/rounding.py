@@ -62,11 +62,12 @@ def _rounded(value: Value, word: Value, mask: Value) -> Value:
 
 
 class ModelRounding(wiring.Component):
-    """Round the weights of a chunk at random on their way to the published copy.
+    """Round the weights of a shard of a chunk at random on their way to the published copy.
 
     The low `cut` bits are removed. A weight is rounded up with the probability that makes the result unbiased; a result
     above the range of MASTER becomes its maximum. Each batch uses the random words of its own seed, and the initial
-    model those of the seed of the run.
+    model those of the seed of the run. The words of a shard are those of its first chunk without shards, and of every
+    `shards`-th chunk from there: its seed is that of the run plus INDEX_STEP for each earlier shard.
 
     Latency: `PUBLISH_LATENCY` cycles. Throughput: one chunk a cycle. No backpressure.
 
@@ -145,7 +146,7 @@ class ModelRounding(wiring.Component):
         with m.If(self.begin):
             m.d.sync += seed.eq(self.seed)
         with m.If(self.publish):
-            m.d.sync += count.eq(count_now + INDEX_STEP)
+            m.d.sync += count.eq(count_now + INDEX_STEP * self._config.shards)
             with m.If(self.address == 0):
                 m.d.sync += seed.eq(next_seed)
         with m.If(self.load_done):

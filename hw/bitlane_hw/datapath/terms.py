@@ -71,6 +71,6 @@ def pass_members(config: AcceleratorConfig) -> dict[str, Member]:
         "scaled_gradients": In(ScaledGradients).array(config.rows_per_beat),
         "end": In(GroupEnd),
         "prox": In(Prox),
-        "beats": In(stream.Signature(config.width)),
+        "beats": In(stream.Signature(config.shard_width)),
         "passes": Out(stream.Signature(pass_layout(config), always_ready=True)),
     }

@@ -40,7 +40,7 @@ def lanes_latency(config: AcceleratorConfig) -> int:
 
 
 class UpdateLanes(wiring.Component):
-    """Update 32 master weights at once: A <- prox(saturate(A - t)).
+    """Update 32 master weights of a shard at once: A <- prox(saturate(A - t)).
 
     t is the sum of the terms of a chunk over the rows of a group. With the last word of a chunk, and with A' = A - t:
     L2 subtracts A' >> SHRINK_SHIFT. L1 moves A' towards 0 by `threshold`, but not beyond 0. BOX clips A' to [low, high]
@@ -64,6 +64,8 @@ class UpdateLanes(wiring.Component):
     ----------
     config : AcceleratorConfig
         Sizes of the build.
+    shard : int, default=0
+        Index of the shard. Its lanes are lanes ``32 * shard`` and more of a chunk.
 
     Members
     -------
@@ -109,7 +111,8 @@ class UpdateLanes(wiring.Component):
         Number of weights clipped to the limits of MASTER, two cycles after their `write`.
     """
 
-    def __init__(self, config: AcceleratorConfig):
+    def __init__(self, config: AcceleratorConfig, shard: int = 0):
+        self._first_lane = CHUNK * shard
         self._terms = terms_of(config)
         self._levels = _adder_levels(config)
         self.latency = lanes_latency(config)
@@ -206,14 +209,14 @@ class UpdateLanes(wiring.Component):
 
     def _prox_flags(self, m, prox, last_chunk, j):
         """Return flags L2, L1 and BOX: the operators that apply to weight j, in the cycle of its A'."""
-        last_lane = self.settings.last_lane
-        applies = ~(last_chunk & ((j > last_lane) | (self.unpenalized_intercept & (j == last_lane))))
+        lane, last_lane = self._first_lane + j, self.settings.last_lane
+        applies = ~(last_chunk & ((lane > last_lane) | (self.unpenalized_intercept & (lane == last_lane))))
         return [register(m, applies & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
 
     def _term(self, m, j):
         """Return -t of one cycle, summed over the rows, as a value and a carry to add; or a loaded weight."""
-        words = self.passes.payload
-        member = self.passes.valid & (~words.last_chunk | (j <= self.settings.last_lane))
+        words, lane = self.passes.payload, self._first_lane + j
+        member = self.passes.valid & (~words.last_chunk | (lane <= self.settings.last_lane))
         nodes = []
         for i, row in enumerate(words.rows):
             negated, carry = self._terms.negated(row, j)

@@ -7,7 +7,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import Kind, base_bits, settings_layout, token_layout
 
@@ -15,11 +14,11 @@ from bitlane_hw.common.payloads import Kind, base_bits, settings_layout, token_l
 class AddressGenerator(wiring.Component):
     """Describe the beats of a run one by one: the models first, then the labels and digits of each epoch.
 
-    The order is the memory layout of `docs/design.md`. A label beat for each output precedes every fourth group. A
-    group consists of its chunks. A chunk consists of its base digits and then its draw digit. With table lanes the
-    levels of the codebooks follow the models, and if the base codes have an odd number of bits, a beat of half digits
-    precedes every second chunk. The reader requests memory in this order and the sequencer consumes beats in it; each
-    of them has its own address generator.
+    The order is the memory layout of `docs/design.md`. A label beat for each output precedes every `label_groups`-th
+    group. A group consists of its chunks. A chunk consists of its base digits and then its draw digit. With table lanes
+    the levels of the codebooks follow the models, and if the base codes have an odd number of bits, a beat of half
+    digits precedes every second chunk. The reader requests memory in this order and the sequencer consumes beats in it;
+    each of them has its own address generator.
 
     Latency: the next token is valid one cycle after the previous one was taken. Throughput: one token a cycle.
     Backpressure: a token stays until it is taken. After a reset the first token is the first beat of the models.
@@ -142,7 +141,7 @@ class _Position:
         self.chunk_last = Signal()
         self.first_digit = Signal(init=1)
         self.digits_left = Signal.like(settings.base_digits)  # digits of the chunk after this one
-        self.group = Signal(range(LABELS_PER_WORD))  # modulo LABELS_PER_WORD
+        self.group = Signal(range(config.label_groups))  # modulo label_groups
         # What is left after the next one: the sign alone marks the last, which keeps comparisons out of the path.
         self.groups_left = Signal(signed(len(settings.groups) + 1))
         self.batch_left = Signal(signed(len(settings.batch_groups) + 1))

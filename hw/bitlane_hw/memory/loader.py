@@ -14,7 +14,7 @@ from bitlane_hw.common.payloads import model_layout
 
 
 class Loader(wiring.Component):
-    """Collect the beats of a chunk in a shift register.
+    """Collect the beats of a shard of a chunk in a shift register.
 
     `load` is high for one cycle after the last beat of a chunk. With table lanes the levels follow the models in the
     same format, and `load_level` is high instead of `load`. Once all chunks are loaded, `masters` is 0.
@@ -30,7 +30,7 @@ class Loader(wiring.Component):
     Members
     -------
     beats : stream of model_layout, in, always ready
-        Beats of models and levels, chunk after chunk.
+        The bits of the shard in beats of models and levels, chunk after chunk.
     load : 1 bit for each output, out
         The chunk belongs to the model of this output.
     load_level : 1 bit, out
@@ -50,7 +50,7 @@ class Loader(wiring.Component):
         )
         super().__init__(
             {
-                "beats": In(stream.Signature(model_layout(config), always_ready=True)),
+                "beats": In(stream.Signature(model_layout(config, config.shard_width), always_ready=True)),
                 "load": Out(config.outputs),
                 **level,
                 "chunk": Out(range(config.max_chunks)),
@@ -64,7 +64,8 @@ class Loader(wiring.Component):
         valid = delay_valid(m, self.beats.valid, 1, "beat_valid")[0]
         beat = Signal.like(self.beats.payload, name="beat", reset_less=True)
         m.d.sync += beat.eq(self.beats.payload)
-        retained_bits = len(self.masters) - config.width
+        width = config.shard_width
+        retained_bits = len(self.masters) - width
         newest = self.masters[retained_bits:]
         loads = self.load.any() | self.load_level if config.table_lanes else self.load.any()
         m.d.sync += self.load.eq(0)
@@ -72,7 +73,7 @@ class Loader(wiring.Component):
             m.d.sync += newest.eq(0)
         with m.If(valid):
             m.d.sync += [
-                self.masters[:retained_bits].eq(self.masters[config.width :]),
+                self.masters[:retained_bits].eq(self.masters[width:]),
                 newest.eq(beat.words),
                 self.chunk.eq(beat.chunk),
             ]

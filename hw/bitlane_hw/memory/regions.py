@@ -7,14 +7,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.layout import LABELS_PER_WORD
 from bitlane_hw.common.payloads import settings_layout
 
 
 class RegionSizes(wiring.Component):
     """Compute the number of beats in a base region and in a draw region.
 
-        base_beats = groups * base_words + outputs * ceil(groups / 4)
+        base_beats = groups * base_words + outputs * ceil(groups / label_groups)
         draw_beats = groups * chunks
 
     The block adds shifted copies of `groups`, one bit of the factors a cycle. Latency: as many cycles as the larger
@@ -44,6 +43,7 @@ class RegionSizes(wiring.Component):
     def __init__(self, config: AcceleratorConfig):
         size = config.address_bits - 3
         self._outputs = config.outputs
+        self._label_groups = config.label_groups
         self._factor_bits = config.max_row_words.bit_length() + 5
         super().__init__(
             {
@@ -60,7 +60,7 @@ class RegionSizes(wiring.Component):
         m = Module()
         settings = self.settings
         groups = Signal.like(self.base_beats)
-        label_beats = (settings.groups + (LABELS_PER_WORD - 1)) // LABELS_PER_WORD
+        label_beats = (settings.groups + (self._label_groups - 1)) // self._label_groups
         base_factor = Signal(self._factor_bits)
         draw_factor = Signal(self._factor_bits)
         with m.If(self.start):

@@ -12,7 +12,7 @@ from bitlane.contract.layout import BURST_BEATS, CHUNK
 
 
 class Storer(wiring.Component):
-    """Cut a chunk of 32 master weights, or the record of an epoch, into beats.
+    """Cut a chunk of 32 master weights of each shard, or the record of an epoch, into beats.
 
     A record consists of the cycle counter and the loss of each output. The first beat is valid one cycle after `begin`.
     Throughput: one beat a cycle. Backpressure: a beat stays until it is taken.
@@ -28,7 +28,7 @@ class Storer(wiring.Component):
         The next beat is the first one.
     trace : 1 bit, in
         1: beats of the record. 0: beats of the model.
-    masters : 32 values of format MASTER, in
+    masters : 32 values of format MASTER for each shard, in
         The chunk to store.
     stamp : 64 bits, in
         Clock cycles at the end of the epoch.
@@ -44,7 +44,7 @@ class Storer(wiring.Component):
             {
                 "begin": In(1),
                 "trace": In(1),
-                "masters": In(MASTER.bits * CHUNK),
+                "masters": In(MASTER.bits * config.chunk_features),
                 "stamp": In(64),
                 "losses": In(LOSS.bits).array(config.outputs),
                 "beats": Out(stream.Signature(config.width, always_valid=True)),
@@ -53,14 +53,14 @@ class Storer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        width = self._config.width
+        width, shard_width = self._config.width, self._config.shard_width
         record = Signal(self._config.record_beats * width)
         count = Signal(range(BURST_BEATS))
+        shards = (self.masters.word_select(shard, MASTER.bits * CHUNK) for shard in range(self._config.shards))
+        model = Cat(*(masters.word_select(count, shard_width) for masters in shards))
         m.d.comb += [
             record.eq(Cat(self.stamp, *self.losses)),
-            self.beats.payload.eq(
-                Mux(self.trace, record.word_select(count, width), self.masters.word_select(count, width))
-            ),
+            self.beats.payload.eq(Mux(self.trace, record.word_select(count, width), model)),
         ]
         with m.If(self.begin):
             m.d.sync += count.eq(0)

@@ -57,7 +57,7 @@ def test_tokens(config):
     }
     flags = ("first", "last_base", "last", "row_last", "batch_last", "epoch_last")
     assert widths(payloads.token_layout(config)) == {"kind": 2, **place, "phase": 2, **dict.fromkeys(flags, 1)}
-    assert widths(payloads.model_layout(config)) == {"words": config.width, **place}
+    assert widths(payloads.model_layout(config, 64)) == {"words": 64, **place}
     assert [kind.value for kind in payloads.Kind] == [0, 1, 2, 3]
 
 

@@ -13,8 +13,8 @@ from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
-from bitlane_verify.equivalence.random_jobs import random_job
-from bitlane_verify.equivalence.rig import difference
+from bitlane_verify.equivalence.random_jobs import SHARDED, random_job
+from bitlane_verify.equivalence.rig import EquivalenceRig, difference
 
 CAPACITY = 16 << 20
 SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4) if shards * rows <= 8]
@@ -60,3 +60,18 @@ def test_devices_in_software(seed: int, slots: int, device: type[EmulatorDevice]
             if 2 * sharded(job, shards).geometry.chunks > config.max_chunks:
                 job = replace(job, state=replace(job.state, settings=replace(job.state.settings, staleness=0)))
             assert wrong_bits(job, config, device) == [], (config, job.geometry)
+
+
+def name(config: AcceleratorConfig) -> str:
+    options = config.table_lanes * " table" + config.random_rounding * " random"
+    return f"{config.shards} shards of {config.rows_per_beat} rows x{config.outputs}{options}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", SHARDED, ids=name)
+def test_random_runs_of_the_rtl(seed: int, config: AcceleratorConfig) -> None:
+    """All digits and modes, partial batches and beats, chunks that do not divide, stalls; cycles as predicted."""
+    bench = EquivalenceRig([config])
+    for number in range(seed, seed + 150):
+        assert bench.run(number) == ""
+    bench.close()

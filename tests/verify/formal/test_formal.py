@@ -60,6 +60,8 @@ ARGUMENTS = {
     "table_lanes": False,
     "random_rounding": False,
     "encoder": 0,
+    "shards": 1,
+    "shard": 0,
     "base_bits": 4,
     "base_digits": 2,
     "sets": 2,

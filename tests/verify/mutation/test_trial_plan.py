@@ -15,6 +15,7 @@ DIGITS, OUTPUTS, TABLE, ENCODER, ONE_PORT, TWO_PORTS, WIDE = BUILDS
 TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, and the first file that reaches each
     "engine": "test_accelerator",
     "datapath/model_core": "test_accelerator",
+    "datapath/model_shard": "test_accelerator",
     "datapath/terms": "datapath/test_gradient",
     "encoder/connections": "test_accelerator",
     "encoder/payloads": "encoder/test_core",

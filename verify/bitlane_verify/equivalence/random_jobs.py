@@ -23,10 +23,16 @@ from bitlane.driver.job import Job
 Random = np.random.Generator
 
 
-def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False) -> AcceleratorConfig:
+def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False, shards: int = 1) -> AcceleratorConfig:
     """Return a small build: random runs often reach the limits of its memories."""
     return AcceleratorConfig(
-        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random_rounding=random
+        width,
+        outputs,
+        max_features=512,
+        row_buffer_beats=512,
+        level_slots=level_slots,
+        random_rounding=random,
+        shards=shards,
     )
 
 
@@ -44,8 +50,18 @@ TESTED = (SMALL, SMALL_TABLE, _small(128, 2))
 DIGIT_LANES = tuple(config for config in TESTED if not config.table_lanes)
 
 
+SHARDED = (
+    _small(128, 1, shards=2),
+    _small(128, 1, level_slots=64, random=True, shards=2),
+    _small(256, 2, random=True, shards=2),
+    _small(256, 1, shards=4),
+    _small(512, 1, shards=8),
+)
+
+
 CONFIGS = (
     *TESTED,
+    *SHARDED,
     _small(64, 3),
     _small(128, 2, random=True),
     _small(256, 1),

@@ -132,7 +132,7 @@ def loader(harness: ProofHarness) -> None:
     block, inside = harness.block, harness.inside
     given = block.beats.payload
     # The registers in front of the block: a cycle later than the port.
-    valid, beat = inside["beat_valid_1"], model_layout(CONFIG)(inside["beat"])
+    valid, beat = inside["beat_valid_1"], model_layout(CONFIG, CONFIG.shard_width)(inside["beat"])
     last = valid & (beat.part == CONFIG.chunk_beats - 1)
     harness.assume(implies(block.beats.valid, given.output < CONFIG.outputs))
     part = harness.constant(range(CONFIG.chunk_beats), "part")
