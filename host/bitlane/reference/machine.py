@@ -86,7 +86,7 @@ class Reference:
     Parameters
     ----------
     geometry : Geometry
-        Shape of an epoch.
+        Shape of an epoch. Shards change no bit, and are left out.
     state : ModelState
         Weights and registers at the start.
     levels : ndarray of int32, shape (levels, n), optional
@@ -94,7 +94,7 @@ class Reference:
     """
 
     def __init__(self, geometry: Geometry, state: ModelState, levels: NDArray[np.int32] | None = None):
-        self._geometry = geometry
+        self._geometry = geometry.unsharded
         self._levels = None if levels is None else levels.astype(np.float64)
         self._settings = state.settings
         self._master = state.master.astype(np.int64)

@@ -13,7 +13,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.cycles import MemoryTiming, predict
 from bitlane.contract.formats import LABEL, LEVEL, MASTER
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CHUNK, level_slots
+from bitlane.contract.layout import level_slots
 from bitlane.contract.packing import pack_base, pack_draws
 from bitlane.contract.precision import Precision
 from bitlane.contract.prng import SEED_BITS
@@ -40,10 +40,10 @@ def plain_precision(config: AcceleratorConfig) -> Precision:
 
 def most_features(config: AcceleratorConfig, precision: Precision, staleness: int = 0) -> int:
     """Return the most features that a build can train on at a precision."""
-    words = config.max_row_words // (precision.digits + precision.half_digit) * CHUNK
+    words = config.max_row_words // (precision.digits + precision.half_digit) * config.chunk_features
     most = min(config.max_features >> staleness, words)
     if precision.codebook:
-        most = min(most, config.level_slots // level_slots(precision.base_bits) * CHUNK)
+        most = min(most, config.level_slots // level_slots(precision.base_bits) * config.chunk_features)
     return most
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.formats import DECAY_RANGE
-from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
+from bitlane.contract.layout import CODEBOOK_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
 from bitlane.contract.modes import ErrorCode, Loss
 from bitlane.contract.prng import MAX_CUT
 from bitlane.contract.registers import (
@@ -149,9 +149,9 @@ def _illegal_values(bench: CheckContext) -> list[_Illegal]:
             values.append({"base_digits": max(CODEBOOK_BITS), "features": config.max_features})
     else:
         values += [{"base_digits": 0, "draws": 0}, {"base_digits": MAX_DIGITS, "draws": 1}]
-        longest = config.max_row_words // MAX_DIGITS * CHUNK
-        if longest + CHUNK <= config.max_features:
-            values.append({"base_digits": MAX_DIGITS, "draws": 0, "features": longest + CHUNK})
+        too_long = (config.max_row_words // MAX_DIGITS + 1) * config.chunk_features
+        if too_long <= config.max_features:
+            values.append({"base_digits": MAX_DIGITS, "draws": 0, "features": too_long})
     if config.random_rounding:
         values += [{"model_cut": MAX_CUT + 1}, {"scaled_gradient_cut": MAX_CUT + 1}]
     return [_Illegal(each) for each in values]

@@ -75,6 +75,15 @@ def test_a_good_device_of_every_build_passes(build: dict[str, int], seed: int) -
         {"max_features": 16384, "row_buffer_beats": 65, "outputs": 15},
         {"max_features": 256, "row_buffer_beats": 67, "level_slots": 16384, "width": 512, "outputs": 3},
         {"max_features": 128, "row_buffer_beats": 164, "address_bits": 64},
+        {
+            "max_features": 512,
+            "row_buffer_beats": 100,
+            "width": 512,
+            "outputs": 2,
+            "shards": 4,
+            "random_rounding": True,
+        },
+        {"max_features": 128, "row_buffer_beats": 100, "width": 128, "shards": 2, "level_slots": 64},
     ],
     ids=str,
 )
