@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Cat, Mux, ValueLike
@@ -13,7 +14,7 @@ from bitlane_hw.common.payloads import Kind
 from bitlane_hw.memory.address_generator import AddressGenerator
 
 from .harness import Inside, ProofHarness, implies
-from .proof import CONFIG, Proof
+from .proof import CONFIG, SHARDED, Proof
 from .protocol import offered, stable, taken
 
 
@@ -78,7 +79,7 @@ def counters_in_range(
             inside["chunk_last"] == (inside["chunk"] == settings.chunks - 1),
         ),
         inside["first_digit"] == (position["digit"] == 0),
-        inside["group"] == position["group"][:2],
+        inside["group"] == position["group"][: len(inside["group"])],
         inside["running"] == (position["epoch"] != settings.epochs),
         implies(inside["loading"], inside["label_due"] & inside["running"] & (inside["group"] == 0)),
         implies(inside["label_due"], position["digit"] == 0),
@@ -90,12 +91,12 @@ def counters_in_range(
     )
 
 
-def address_generator(harness: ProofHarness) -> None:
+def address_generator(harness: ProofHarness, config: AcceleratorConfig = CONFIG) -> None:
     """Each token is the successor of the previous one in the layout. The last token ends the stream."""
     settings, tokens, inside = harness.block.settings, harness.block.tokens, harness.inside
     token = tokens.payload
-    valid_run(harness, settings)
-    counters_in_range(harness, inside, settings)
+    valid_run(harness, settings, config)
+    counters_in_range(harness, inside, settings, config)
     harness.always(
         offered(harness, tokens.valid, tokens.ready, token.kind, token.chunk, token.output, token.part),
         implies(token.kind.as_value()[1], stable(harness, tokens)),  # the flags describe digits only
@@ -110,9 +111,9 @@ def address_generator(harness: ProofHarness) -> None:
     was_digit = before.kind.as_value()[1]
     is_label, was_label = token.kind == Kind.LABEL, before.kind == Kind.LABEL
     is_model, was_model = token.kind == Kind.MODEL, before.kind == Kind.MODEL
-    last_part = before.part == CONFIG.chunk_beats - 1
+    last_part = before.part == config.chunk_beats - 1
     last_chunk = before.chunk == settings.chunks - 1
-    last_output = before.output == CONFIG.outputs - 1
+    last_output = before.output == config.outputs - 1
 
     def after(condition: ValueLike, *facts: ValueLike) -> None:
         """Assert the facts for each token whose predecessor satisfies the condition."""
@@ -131,7 +132,7 @@ def address_generator(harness: ProofHarness) -> None:
     after(was_label & last_output, begins, token.phase == 0)
     after(was_digit & ~before.last, is_digit, ~token.first, same_chunk, token.phase == before.phase)
     after(was_digit & before.last & ~before.row_last, is_digit, token.first, next_chunk, token.phase == before.phase)
-    labels_again = before.epoch_last | (before.phase == 3)
+    labels_again = before.epoch_last | before.phase.all()
     after(was_digit & before.row_last & labels_again, is_label, token.output == 0)
     after(was_digit & before.row_last & ~labels_again, begins, token.phase == before.phase + 1)
 
@@ -154,7 +155,7 @@ def address_generator(harness: ProofHarness) -> None:
         (token.row_last, (digit == digits - 1) & (token.chunk == settings.chunks - 1)),
         (token.epoch_last, group == settings.groups - 1),
         (token.batch_last, (group == settings.groups - 1) | (batch_group == settings.batch_groups - 1)),
-        (token.phase, group[:2]),
+        (token.phase, group[: len(token.phase)]),
     ):
         harness.always(implies(tokens.valid & is_digit, flag == expected))
 
@@ -176,6 +177,13 @@ PROOFS = (
         "tokens in the order of the layout, complete and stable; each transfer makes progress",
         lambda: AddressGenerator(CONFIG),
         address_generator,
+        covers=90,
+    ),
+    Proof(
+        "address_generator_shards",
+        "the same with shards: labels before every eighth group",
+        lambda: AddressGenerator(SHARDED),
+        partial(address_generator, config=SHARDED),
         covers=90,
     ),
 )

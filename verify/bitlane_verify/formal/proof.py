@@ -13,6 +13,7 @@ from .harness import ProofHarness
 # Small memories: the properties do not depend on their sizes, but the time of the proofs does.
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
 TABLE = replace(CONFIG, outputs=1, level_slots=64)  # with table lanes
+SHARDED = replace(CONFIG, width=128, shards=2)
 FAIR = 4  # cycles within which a fair environment must react
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from amaranth.hdl import Mux
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LABEL
 from bitlane.contract.latencies import BATCH_PAUSE
 from bitlane.contract.layout import LABELS_PER_WORD, WORD_BITS
@@ -15,18 +17,18 @@ from bitlane_hw.memory.burst_generator import BASE, DRAW
 
 from .address_generator import counters_in_range, valid_run
 from .harness import ProofHarness, implies, same
-from .proof import CONFIG, FAIR, Proof
+from .proof import CONFIG, FAIR, SHARDED, Proof
 from .protocol import stable, taken
 
 
-def _sequencer(harness: ProofHarness) -> Any:
+def _sequencer(harness: ProofHarness, config: AcceleratorConfig = CONFIG) -> Any:
     """Assert the destination of each beat and the conditions that it waits for; return 1 if a token waits."""
     block, inside = harness.block, harness.inside
     settings, digits = block.settings, block.digits.payload
     tokens = inside["address_generator"].component.tokens
     token = tokens.payload
-    valid_run(harness, settings)
-    counters_in_range(harness, inside["address_generator"], settings)
+    valid_run(harness, settings, config)
+    counters_in_range(harness, inside["address_generator"], settings, config)
     harness.assume(*(stable(harness, beats) for beats in block.beats))
 
     # Each beat that is taken belongs to the token, and goes unchanged to one destination.
@@ -45,12 +47,12 @@ def _sequencer(harness: ProofHarness) -> Any:
         implies(block.model.valid, same(block.model.payload.words, words)),
         implies(block.digits.valid, same(digits.words, words) & (digits.chunk == token.chunk)),
     )
-    output = harness.constant(range(CONFIG.outputs), "output")
-    harness.assume(output < CONFIG.outputs)
-    labels = harness.ghost(CONFIG.width, "labels")
+    output = harness.constant(range(config.outputs), "output")
+    harness.assume(output < config.outputs)
+    labels = harness.ghost(config.width, "labels")
     with harness.m.If(taken(tokens) & is_label & (token.output == output)):
         harness.m.d.sync += labels.eq(block.beats[BASE].payload)
-    for i in range(CONFIG.outputs):
+    for i in range(config.outputs):
         label = labels.word_select(token.phase, WORD_BITS // LABELS_PER_WORD)[: LABEL.bits]
         harness.always(implies(output == i, same(digits.rows[i][0].label, label) & same(inside[f"labels_{i}"], labels)))
 
@@ -86,9 +88,9 @@ def _sequencer(harness: ProofHarness) -> Any:
     return waits
 
 
-def sequencer(harness: ProofHarness) -> None:
+def sequencer(harness: ProofHarness, config: AcceleratorConfig = CONFIG) -> None:
     """Every beat goes to its destination in the order of the tokens, and no digit before its conditions hold."""
-    _sequencer(harness)
+    _sequencer(harness, config)
     block = harness.block
     harness.cover(block.model.valid & (block.model.payload.part == 3))
 
@@ -146,6 +148,13 @@ PROOFS = (
         "each beat in order to one destination; no digit before its conditions hold",
         lambda: Sequencer(CONFIG),
         sequencer,
+        8,
+    ),
+    Proof(
+        "sequencer_shards",
+        "the same with shards: the labels of eight groups in one beat",
+        lambda: Sequencer(SHARDED),
+        partial(sequencer, config=SHARDED),
         8,
     ),
     Proof(
