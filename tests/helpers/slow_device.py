@@ -55,7 +55,7 @@ class SlowDevice:
         self.fails = ""
         self.cycles = 0
         self._timing = timing
-        self._beat_words = config.rows_per_beat
+        self._beat_words = config.words_per_beat
         self._memory = np.zeros(CAPACITY // 8, np.uint64)
         self._rng = Random(0)
         self._reads: deque[list[int]] = deque()  # address, beats left, id, first cycle of its data

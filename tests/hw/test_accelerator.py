@@ -27,9 +27,23 @@ from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.rig import cycle_difference, difference
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
-NARROW, WIDE, TABLE = (
-    AcceleratorConfig(width, outputs, max_features=128, row_buffer_beats=128, fifo_beats=64, level_slots=level_slots)
-    for width, outputs, level_slots in ((64, 1, 0), (128, 2, 0), (64, 1, 64))
+NARROW, WIDE, TABLE, SHARDS, SHARDED_TABLE = (
+    AcceleratorConfig(
+        width,
+        outputs,
+        max_features=128 * shards,
+        row_buffer_beats=128,
+        fifo_beats=64,
+        level_slots=level_slots,
+        shards=shards,
+    )
+    for width, outputs, level_slots, shards in (
+        (64, 1, 0, 1),
+        (128, 2, 0, 1),
+        (64, 1, 64, 1),
+        (256, 1, 0, 4),
+        (128, 1, 64, 2),
+    )
 )
 
 
@@ -41,14 +55,15 @@ def device_of(config: AcceleratorConfig) -> SlowDevice:
 
 def name(value: AcceleratorConfig | float) -> str:
     if isinstance(value, AcceleratorConfig):
-        return f"{value.width}x{value.outputs}" + value.table_lanes * " table"
+        shards = f" {value.shards} shards" if value.shards > 1 else ""
+        return f"{value.width}x{value.outputs}" + value.table_lanes * " table" + shards
     return str(value)
 
 
 def random_small_job(rng: np.random.Generator, config: AcceleratorConfig) -> Job:
     """Return a run of two epochs and a few hundred cycles."""
     while True:
-        job = random_job(rng, config, features=64, rows=10 * config.rows_per_beat, epochs=2)
+        job = random_job(rng, config, features=2 * config.chunk_features, rows=10 * config.words_per_beat, epochs=2)
         if job.epochs == 2 and job.geometry.beats < 120:
             return job
 
@@ -65,6 +80,9 @@ def reference(job: Job, config: AcceleratorConfig):
         pytest.param(WIDE, 0.0, marks=pytest.mark.slow),
         pytest.param(TABLE, 0.0, marks=pytest.mark.slow),
         pytest.param(TABLE, 0.4, marks=pytest.mark.slow),
+        pytest.param(SHARDS, 0.0, marks=pytest.mark.slow),
+        pytest.param(SHARDS, 0.4, marks=pytest.mark.slow),
+        pytest.param(SHARDED_TABLE, 0.0, marks=pytest.mark.slow),
     ],
     ids=name,
 )
