@@ -27,7 +27,7 @@ _WHERE = {
     "QSGD": "bitlane.compress.compressors.dense",
     "TernGrad": "bitlane.compress.compressors.dense",
     "TopK": "bitlane.compress.compressors.topk",
-    "attach": "bitlane.compress.ddp.hook",
+    "attach": "bitlane.compress.ddp.attach",
     "attach_fsdp": "bitlane.compress.fsdp.hook",
 }
 __all__ = sorted(_WHERE)

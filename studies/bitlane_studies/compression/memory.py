@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import Report, launch
-from bitlane.compress.ddp.hook import attach
+from bitlane.compress.ddp.attach import attach
 from bitlane.compress.memory import resident_bytes, state_bytes
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.support.text import align_columns

@@ -28,7 +28,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.emulated_links import emulate_links, parse_link
 from bitlane.compress.collectives.launch import Report, launch
-from bitlane.compress.ddp.hook import DDPCompression, attach
+from bitlane.compress.ddp.attach import attach
+from bitlane.compress.ddp.hook import DDPCompression
 from bitlane.compress.registry import parse_compressor
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns

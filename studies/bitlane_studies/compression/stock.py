@@ -27,7 +27,7 @@ from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import TorchTransport
 from bitlane.compress.compressor import ParameterSpan
 from bitlane.compress.compressors.lowrank import LQSGD, PowerSGD
-from bitlane.compress.ddp.hook import attach
+from bitlane.compress.ddp.attach import attach
 from bitlane.errors import BitlaneError
 from bitlane.support.text import align_columns
 

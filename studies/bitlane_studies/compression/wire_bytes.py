@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.collectives.launch import launch
 from bitlane.compress.collectives.sockets import bytes_at_rest
-from bitlane.compress.ddp.hook import attach
+from bitlane.compress.ddp.attach import attach
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.support.text import align_columns
 

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.errors import DataError
 
@@ -16,7 +15,8 @@ from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, ParameterSpan, SavedState
 from ..compressors.uncompressed import Uncompressed
-from .buckets import TYPES, Buckets
+from ..detached import Detached
+from .buckets import Buckets
 from .overlap import Overlap, OverlappedStep, StepEnd, checked_overlap, in_segments
 from .overlap_trial import OverlapTrial
 from .settings import check_settings, step_rules
@@ -34,8 +34,9 @@ class DDPCompression:
     the papers. Neither depends on the size of the buckets.
 
     `attach` makes and registers one; `close` frees its connections and threads. Both happen at the same point on every
-    rank. Gradients can be float32, bfloat16 or float16. They are averaged in float32; the error of rounding the average
-    to its type is not fed back. A bucket that DDP leaves out of a step has the gradient 0.
+    rank. A copy or pickle of it is a `Detached`, which has its state. Gradients can be float32, bfloat16 or float16.
+    They are averaged in float32; the error of rounding the average to its type is not fed back. A bucket that DDP
+    leaves out of a step has the gradient 0.
 
     Registered by hand, without `attach`, it learns the parameters in the first step, and nothing overlaps. With
     `static_graph=True` and gradients of several types the last bucket of that step is unknown, so it is averaged bucket
@@ -169,6 +170,9 @@ class DDPCompression:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Detached.of(self)
 
     def observe(self, loss: Tensor | float) -> None:
         """Report the loss of this rank's batch, before `backward()`; bit policies such as MQGrad use it.
@@ -325,44 +329,3 @@ def _in_backward() -> bool:
 def _queue_callback(call: Callable[[], None]) -> None:
     """Let autograd call this at the end of the backward pass, after those that were queued before."""
     torch.autograd.Variable._execution_engine.queue_callback(call)
-
-
-def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any) -> DDPCompression:
-    """Compress the gradients of a model in DDP, over its own process group.
-
-    Call it at the same point on every rank, before the first step. DDP takes one hook: wrap the model again to attach
-    another compressor.
-
-    Parameters
-    ----------
-    ddp : DistributedDataParallel
-        The model. All of its parameters are known before the first step, so that DDP may leave out any bucket of any
-        step, and a static graph needs no exception.
-    compressor : Compressor
-        The settings, equal on all ranks.
-    **settings
-        Other arguments of `DDPCompression`.
-
-    Returns
-    -------
-    DDPCompression
-        Close it, or use it as a context manager, when the training is over.
-
-    Raises
-    ------
-    DataError
-        The model is not in DDP, or has parameters of a type that is not supported; a wrong setting.
-    """
-    if not isinstance(ddp, DistributedDataParallel):
-        raise DataError(f"attach needs a model in DistributedDataParallel; got {type(ddp).__name__}")
-    ignored = getattr(ddp, "parameters_to_ignore", ())
-    parameters = ddp.module.named_parameters()
-    named = {name: each for name, each in parameters if each.requires_grad and name not in ignored}
-    for name, each in named.items():
-        if each.dtype not in TYPES:
-            raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
-    compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
-    compression.set_parameters(named)
-    ddp.register_comm_hook(compression, DDPCompression.hook)
-    ddp.register_forward_pre_hook(compression.start_clock)
-    return compression

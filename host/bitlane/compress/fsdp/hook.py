@@ -22,6 +22,7 @@ from ..ddp.states import check_identity
 from ..ddp.stats import Stats
 from ..ddp.steps import NonFinite, StepRules, StepRunner
 from ..ddp.warm_up import warm_up
+from ..detached import Detached
 from .groups import ParameterGroup, label, parameter_groups
 from .peers import ShardPeers, check_replicas
 
@@ -137,6 +138,9 @@ class FSDPCompression:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Detached.of(self)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this rank, which the next step depends on: tensors, numbers and text.

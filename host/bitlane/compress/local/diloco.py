@@ -26,6 +26,7 @@ from ..ddp.states import check_identity
 from ..ddp.stats import Stats, ring_bytes
 from ..ddp.steps import StepRules, StepRunner
 from ..ddp.warm_up import warm_up
+from ..detached import Detached
 from .fragments import Fragment, split_parameters, trained_parameters
 from .outer import GlobalFragment, OuterOptimizer, check_vector, nesterov
 from .same_start import check_same_settings, digest, make_same, named_tensors, saved_tensors, shapes_of
@@ -349,6 +350,9 @@ class DiLoCo:
             self._pending.average.wait()
             self._pending = None
         self.transport.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Detached.of(self)
 
     def __enter__(self) -> DiLoCo:
         return self

@@ -15,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..collectives.emulated_links import EmulatedLinks, emulate_links, parse_link
 from ..collectives.launch import Report, launch
-from ..ddp.hook import DDPCompression, attach
+from ..ddp.attach import attach
+from ..ddp.hook import DDPCompression
 from ..ddp.stats import StepTraffic
 from ..registry import parse_compressor
 from . import checkpoints
