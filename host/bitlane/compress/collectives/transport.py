@@ -76,6 +76,8 @@ class TorchTransport:
     ------
     BitlaneError
         If there is no process group, or this process is not a member.
+    RankFailed
+        If another member has not created its transport in time (gloo).
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 600.0):
@@ -94,7 +96,17 @@ class TorchTransport:
         if self._on_gpu:
             self._group = dist.new_group(members, wait, backend, use_local_synchronization=len(members) > 1)
         else:
-            self._group = dist.ProcessGroupGloo(_unused_store(members), self.rank, self.size, wait)
+            self._group = self._connected(members, wait)
+
+    def _connected(self, members: Sequence[int], wait: timedelta) -> dist.ProcessGroupGloo:
+        try:
+            return dist.ProcessGroupGloo(_unused_store(members), self.rank, self.size, wait)
+        except RuntimeError as error:
+            reason, all_ranks = str(error).splitlines()[0], ", ".join(map(str, members))
+            raise RankFailed(
+                f"rank {self.rank} could not connect to all of ranks {all_ranks} within {wait.total_seconds():g} "
+                f"seconds: all of them must attach at the same point ({reason})"
+            ) from error
 
     def abort(self) -> None:
         self._leave("after an error: restart from a checkpoint")

@@ -1,6 +1,7 @@
 """`attach`: a compression for a model in DDP, and what hangs on the model then."""
 
 # DDP compares the hook's annotations with types, so they cannot be text: no `from __future__ import annotations`.
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -81,7 +82,8 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     Raises
     ------
     DataError
-        The model is not in DDP, or has parameters of a type that is not supported; a wrong setting.
+        The model is not in DDP, or has parameters of a type that is not supported, or another hook; a wrong setting.
+        Nothing is connected then.
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise DataError(f"attach needs a model in DistributedDataParallel; got {type(ddp).__name__}")
@@ -91,9 +93,15 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     for name, each in named.items():
         if each.dtype not in TYPES:
             raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
-    compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
-    compression.set_parameters(named)
-    attachment = Attachment(compression)
-    ddp.register_comm_hook(attachment, compressed_average)
-    ddp.register_forward_pre_hook(attachment.before_forward)
+    for hook, state in ddp._comm_hooks:
+        if not isinstance(state, Attachment) or state.compression is not None:
+            raise DataError(f"the model has the hook {hook.__qualname__}, and DDP takes one: wrap the model again")
+    with ExitStack() as on_error:
+        compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
+        on_error.callback(compression.transport.close)
+        compression.set_parameters(named)
+        attachment = Attachment(compression)
+        ddp.register_comm_hook(attachment, compressed_average)
+        ddp.register_forward_pre_hook(attachment.before_forward)
+        on_error.pop_all()
     return compression

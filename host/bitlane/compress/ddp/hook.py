@@ -2,6 +2,7 @@
 
 # DDP compares the hook's annotations with types, so they cannot be text: no `from __future__ import annotations`.
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -110,15 +111,18 @@ class DDPCompression:
         self.compressor = compressor
         self.rules = step_rules(nonfinite, debug, start, grad_scaler)
         self.link_model = link_model or AlphaBetaModel()
-        self.transport: Transport = TorchTransport(process_group, timeout)
-        self.stats = Stats()
-        warm_up(compressor, self.transport.size)
         self._overlap = checked_overlap(overlap)
-        self._averaged = in_segments(compressor, overlap, self.transport.size)
+        self.stats = Stats()
+        with ExitStack() as on_error:
+            self.transport: Transport = TorchTransport(process_group, timeout)
+            on_error.callback(self.transport.close)
+            warm_up(compressor, self.transport.size)
+            self._averaged = in_segments(compressor, overlap, self.transport.size)
+            self._buckets = Buckets()
+            on_error.pop_all()
         self._overlapped: OverlappedStep | None = None  # the step of this backward pass, if segments are averaged in it
         self._grad_scaler = grad_scaler
         self._error: BaseException | None = None  # of this backward pass
-        self._buckets = Buckets()
         self._names: list[str] = []  # of the parameters in the order of the vector, if they are known
         self._steps: StepRunner | None = None
         self._saved: SavedState | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -104,15 +105,19 @@ class FSDPCompression:
         groups = parameter_groups(model)
         check_replicas(replicas, groups[0].mesh)
         self.compressor = compressor
-        self.transport: Transport = TorchTransport(replicas.get_group(), chosen.timeout)
-        self._peers = ShardPeers(groups[0].mesh, chosen.timeout)
-        warm_up(compressor, self.transport.size)
-        self._runners: dict[str, StepRunner] = {}
-        for index, group in enumerate(groups):
-            own = with_own_seed(compressor, index)
-            runner = StepRunner(own, self.transport, link_model, group.layout, group.device, Stats(), rules)
-            runner.link.settings = f"a gradient of {label(group.name)}{SAME_MODULES}\n{runner.link.settings}"
-            self._runners[group.name] = runner
+        with ExitStack() as on_error:
+            self.transport: Transport = TorchTransport(replicas.get_group(), chosen.timeout)
+            on_error.callback(self.transport.close)
+            self._peers = ShardPeers(groups[0].mesh, chosen.timeout)
+            on_error.callback(self._peers.close)
+            warm_up(compressor, self.transport.size)
+            self._runners: dict[str, StepRunner] = {}
+            for index, group in enumerate(groups):
+                own = with_own_seed(compressor, index)
+                runner = StepRunner(own, self.transport, link_model, group.layout, group.device, Stats(), rules)
+                runner.link.settings = f"a gradient of {label(group.name)}{SAME_MODULES}\n{runner.link.settings}"
+                self._runners[group.name] = runner
+            on_error.pop_all()
         self._grad_scaler = chosen.grad_scaler
         self._saved: dict[str, Any] = {}  # states of groups that have made no step since
         self._errors: dict[int, BaseException | None] = {}  # of each backward pass that has not ended
