@@ -44,6 +44,10 @@ class ParameterSpan:
         """Index after the last value."""
         return self.begin + prod(self.shape)
 
+    def view(self, vector: Tensor) -> Tensor:
+        """Return a view of the parameter's values in a gradient vector [n], in its shape."""
+        return vector[self.begin : self.end].view(self.shape)
+
 
 Layout = Sequence[ParameterSpan]
 

@@ -201,7 +201,7 @@ def _average(runner: StepRunner, vector: Tensor, buckets: Tensor) -> None:
 
     if runner.overlaps:
         step = OverlappedStep(runner, vector, 1, StepEnd(collect, deliver, lambda: None))
-        step.add(lambda: [(span, buckets[span.begin : span.end]) for span in runner.layout])
+        step.add(lambda: [(span, span.view(buckets)) for span in runner.layout])
         step.end()
         step.wait()
     else:

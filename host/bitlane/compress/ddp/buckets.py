@@ -47,9 +47,10 @@ class PendingBucket:
 class Buckets:
     """The buckets of a step, and the spans of their parameters in the gradient vector.
 
-    Parameters of one type are adjacent, in reverse order of registration. This is the order of DDP's first buckets for
-    any bucket size. Without `parameters` the spans of the first step remain for all steps. A parameter whose bucket DDP
-    leaves out of a step has the gradient 0 there.
+    A span has the elements of a parameter in their order, whatever its memory format. Parameters of one type are
+    adjacent, in reverse order of registration. This is the order of DDP's first buckets for any bucket size. Without
+    `parameters` the spans of the first step remain for all steps. A parameter whose bucket DDP leaves out of a step has
+    the gradient 0 there.
 
     Parameters
     ----------
@@ -156,8 +157,10 @@ class Buckets:
         if len(self._pending) > 1 or self._waiting_parameters < len(self.layout):
             return False
         [pending] = self._pending
-        begins = [span.begin for span, _ in self._gradients(pending, pending.checked_buffer())]
-        return pending.buffer.dtype == torch.float32 and begins == sorted(begins)
+        found = self._gradients(pending, pending.checked_buffer())
+        begins = [span.begin for span, _ in found]
+        in_order = begins == sorted(begins) and all(gradient.is_contiguous() for _, gradient in found)
+        return in_order and pending.buffer.dtype == torch.float32
 
     def _copied(self) -> Tensor:
         vector = self.memory()
@@ -165,7 +168,7 @@ class Buckets:
             vector.zero_()
         for pending in self._pending:
             for span, gradient in self._gradients(pending, pending.checked_buffer()):
-                vector[span.begin : span.end] = gradient
+                span.view(vector).copy_(gradient)
         return vector
 
     def memory(self) -> Tensor:
@@ -175,7 +178,7 @@ class Buckets:
         return self._vector
 
     def last_gradients(self) -> list[tuple[ParameterSpan, Tensor]]:
-        """Return parameters and gradients of the bucket that was added last; errors as in `checked_buffer`."""
+        """Return parameters and gradients of the bucket that was added last, in their shapes; errors as above."""
         pending = self._pending[-1]
         return self._gradients(pending, pending.checked_buffer())
 
@@ -187,7 +190,7 @@ class Buckets:
         for pending in taken:
             if pending.buffer.data_ptr() != vector.data_ptr():
                 for span, gradient in self._gradients(pending, pending.buffer):
-                    gradient.copy_(vector[span.begin : span.end])
+                    gradient.copy_(span.view(vector))
         if vector.is_cuda:
             torch.cuda.current_stream(vector.device).synchronize()  # DDP may wait on another stream
         for pending in taken:
@@ -199,12 +202,25 @@ class Buckets:
             pending.finish()
 
     def _gradients(self, pending: PendingBucket, buffer: Tensor) -> list[tuple[ParameterSpan, Tensor]]:
-        spans = []
-        for parameter in pending.parameters:
+        """Return the parameters of a bucket, and views of their gradients, each in the shape of its parameter."""
+        parts = buffer.split([parameter.numel() for parameter in pending.parameters])
+        found = []
+        for parameter, flat in zip(pending.parameters, parts, strict=True):
             if parameter not in self._spans:
                 raise DataError(
                     f"a parameter of shape {tuple(parameter.shape)} had no gradient in the first step: use "
                     "bitlane.compress.attach, which registers all parameters, instead of register_comm_hook"
                 )
-            spans.append(self._spans[parameter])
-        return list(zip(spans, buffer.split([span.end - span.begin for span in spans]), strict=True))
+            found.append((self._spans[parameter], in_logical_order(flat, parameter)))
+        return found
+
+
+def in_logical_order(flat: Tensor, parameter: Tensor) -> Tensor:
+    """Return a view of the gradient of a parameter in a bucket, `flat` [n], in the shape of the parameter.
+
+    DDP stores gradients in the order of the parameter's memory, if that has no gaps and no overlaps (channels_last,
+    transposed), otherwise in the order of its elements.
+    """
+    if parameter.is_contiguous() or torch.empty_like(parameter, device="meta").stride() != parameter.stride():
+        return flat.view(parameter.shape)
+    return flat.as_strided(parameter.shape, parameter.stride())

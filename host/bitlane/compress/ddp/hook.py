@@ -21,7 +21,7 @@ from .buckets import Buckets
 from .overlap import Overlap, OverlappedStep, StepEnd, checked_overlap, in_segments
 from .overlap_trial import OverlapTrial
 from .settings import check_settings, step_rules
-from .states import check_identity, identity, renamed
+from .states import check_identity, check_order, identity, renamed
 from .stats import Stats
 from .steps import NonFinite, StepRunner
 from .warm_up import warm_up
@@ -207,7 +207,7 @@ class DDPCompression:
         """
         if self._steps is not None:
             names = {"names": list(self._names)} if self._names else {}
-            return {**self._steps.state_dict(), **names}
+            return {**self._steps.state_dict(), **names, "order": "elements"}
         if self._saved is None:
             raise DataError("there is no state before the first step")
         return dict(self._saved)
@@ -225,6 +225,7 @@ class DDPCompression:
             first step, if it was not saved and loaded after `attach`.
         """
         check_identity(state, identity(self._averaged, self.transport.rank, self.transport.size))
+        check_order(state, self._buckets.parameters)
         if self._names and state.get("names", self._names) != self._names:
             state = renamed(self.compressor, state, self._names, self._buckets.layout)
         self._saved = state

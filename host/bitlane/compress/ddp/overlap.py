@@ -223,7 +223,7 @@ class OverlappedStep:
             return
         for span, gradient in arrival.gradients():
             if span.end > span.begin:
-                self._vector[span.begin : span.end] = gradient
+                span.view(self._vector).copy_(gradient)
                 self._missing.pop(span.begin, None)
 
 

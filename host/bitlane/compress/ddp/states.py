@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
+from bitlane.support.user_warnings import warn_user
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
@@ -46,6 +47,34 @@ def check_identity(
         if state[name] != value:
             hint = {"ranks": f": convert the states with {converter}", "segment": ": attach with the same overlap"}
             raise DataError(f"the saved state has {name} {state[name]} instead of {value}{hint.get(name, '')}")
+
+
+def check_order(state: SavedState, parameters: Sequence[Tensor]) -> None:
+    """Raise DataError, or warn, if the residuals in a state of an earlier version may be in another order.
+
+    It stored those of a parameter in the order of its memory, and not which order that was.
+
+    Parameters
+    ----------
+    state : SavedState
+        A state of `DDPCompression`; later versions have the field "order".
+    parameters : sequence of Tensor
+        The parameters of the model, as far as they are known.
+    """
+    if "order" in state:
+        return
+    odd = next((each for each in parameters if not each.is_contiguous()), None)
+    if odd is not None:
+        raise DataError(
+            f"the saved state is of an earlier version, which stored residuals in the order of memory, and a parameter "
+            f"of shape {tuple(odd.shape)} is not contiguous: start without the state, or load it into a contiguous "
+            "model if it was saved from one"
+        )
+    if any(len(shape) > 3 for shape in state["shapes"]):
+        warn_user(
+            "the saved state is of an earlier version, which stored residuals in the order of memory: if the model had "
+            "another memory format then, such as channels_last, start without the state"
+        )
 
 
 def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
@@ -92,8 +121,8 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
         reducer = _reducer(compressor, layout, rank, ranks)
         reducer.reshard([state["reducer"] for state in ordered], None if mean is None else mean.clone())
         own = {**identity(compressor, rank, ranks, layout), "reducer": reducer.state_dict()}
-        names = {"names": list(ordered[0]["names"])} if "names" in ordered[0] else {}
-        converted.append({**own, **names, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
+        kept = {name: ordered[0][name] for name in ("names", "order") if name in ordered[0]}
+        converted.append({**own, **kept, "step": ordered[0]["step"], "policy": dict(ordered[0]["policy"])})
     return converted
 
 
@@ -140,7 +169,8 @@ def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], lay
     }
     reducer.reshard([vectors], None if residual is None else moved(residual))
     own = {**identity(compressor, state["rank"], state["ranks"], layout), "names": list(names)}
-    return {**own, "step": state["step"], "policy": dict(state["policy"]), "reducer": reducer.state_dict()}
+    order = {"order": state["order"]} if "order" in state else {}
+    return {**own, **order, "step": state["step"], "policy": dict(state["policy"]), "reducer": reducer.state_dict()}
 
 
 def _with_segments(compressor: Compressor, state: SavedState) -> Compressor:

@@ -51,7 +51,7 @@ class Fragment:
 
     def views(self, vector: Tensor) -> list[Tensor]:
         """Return the values of each parameter, in its shape, in a vector [count]; without a copy."""
-        return [vector[span.begin : span.end].view(span.shape) for span in self.layout]
+        return [span.view(vector) for span in self.layout]
 
     def vector(self) -> Tensor:
         """Return a copy of the parameters, float32 [count]."""

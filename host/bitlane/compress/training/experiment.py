@@ -164,7 +164,7 @@ def _rank(
         bits.append(average.bits)
         average.average(vector, step, losses[-1])
         for gradient, span in zip(gradients, layout, strict=True):
-            gradient.copy_(vector[span.begin : span.end].view(span.shape))
+            gradient.copy_(span.view(vector))
         optimizer.step()
         schedule.step()
         if on_step is not None and rank.rank == 0:

@@ -51,7 +51,7 @@ def in_buckets(steps, vector, rng, left_out=()):
     while waiting:
         size = int(rng.integers(1, 4))
         bucket, waiting = waiting[:size], waiting[size:]
-        step.add(lambda bucket=bucket: [(span, vector[span.begin : span.end]) for span in bucket])
+        step.add(lambda bucket=bucket: [(span, span.view(vector)) for span in bucket])
         time.sleep(float(rng.choice([0.0, 0.002])))
     step.end()
     try:
@@ -125,7 +125,7 @@ def test_an_abandoned_step_raises_on_the_others(after, seed):
         if transport.rank == 1:
             step = OverlappedStep(steps, torch.empty(COUNT), 1.0, StepEnd(vector.clone, print, lambda: None))
             for span in LAYOUT[:after]:
-                step.add(lambda span=span: [(span, vector[span.begin : span.end])])
+                step.add(lambda span=span: [(span, span.view(vector))])
             step.abandon()
         else:
             start = time.monotonic()
@@ -147,7 +147,7 @@ def test_samples_of_an_abandoned_step_are_dropped(seed):
         in_buckets(steps, vectors[0], rng)
         if transport.rank == 1:
             step = OverlappedStep(steps, torch.empty(COUNT), 1.0, StepEnd(vectors[1].clone, print, lambda: None))
-            step.add(lambda: [(span, vectors[1][span.begin : span.end]) for span in LAYOUT[:2]])
+            step.add(lambda: [(span, span.view(vectors[1])) for span in LAYOUT[:2]])
             while not steps._samples:
                 time.sleep(0.01)
             step.abandon()
