@@ -52,6 +52,17 @@ class Skipping(nn.Module):
         return self.last(self.side(hidden) if use_side else hidden)
 
 
+class Wide(AllUsed):
+    """One more layer, with parameters of float64."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.Linear(3, 4, dtype=torch.float64)
+
+    def forward(self, x):
+        return self.wide(super().forward(x).double())
+
+
 def attached(model, compressor=None, settings=None, **options):
     ddp = DistributedDataParallel(model.to(DEVICE), **options)
     return ddp, attach(ddp, compressor or Uncompressed(), timeout=PATIENCE, **(settings or {}))
@@ -77,6 +88,18 @@ def every_option(rank):
         with compression:
             equal += are_means(ddp, reference, rank, range(3))
             equal.append(compression.stats.steps == 3)
+    return equal
+
+
+def double_precision(rank):
+    """Return, as `every_option`, whether gradients of four types are those by hand: float64 ones rounded to float32."""
+    equal = []
+    for options in OPTIONS:
+        model = build(Wide)
+        reference = copy.deepcopy(model)
+        ddp, compression = attached(model, settings={"debug": True}, **options)
+        with compression:
+            equal += are_means(ddp, reference, rank, range(3))
     return equal
 
 
@@ -149,7 +172,7 @@ def closed(rank):
 def refused(rank):
     """Return the errors of attach; all come before anything is exchanged."""
     module = nn.Linear(5, 3)
-    module.wide = nn.Parameter(torch.zeros(2, dtype=torch.float64))
+    module.wide = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
     return (
         error_text(lambda: attach(nn.Linear(5, 3), Uncompressed())),
         error_text(lambda: attach(DistributedDataParallel(module), Uncompressed())),
@@ -279,6 +302,7 @@ SCENES = (
     first_steps_uncompressed,
     joined,
     every_option,
+    double_precision,
     skipped_buckets,
     a_parameter_that_comes_later,
     after_a_failure,

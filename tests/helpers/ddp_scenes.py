@@ -227,14 +227,14 @@ def error_text(work):
 
 def backward(model, x):
     ddp, _ = wrapped(model)
-    return error_text(lambda: ddp(x.to(DEVICE)).sum().backward())
+    return error_text(lambda: ddp(x.to(DEVICE)).sum().abs().backward())
 
 
 def refusals(rank):
     """Return the errors for unsupported gradients, and the result of a supported model after them."""
-    double = backward(nn.Linear(5, 2).double(), torch.ones(1, 5).double())
+    complex_values = backward(nn.Linear(5, 2, dtype=torch.complex64), torch.ones(1, 5, dtype=torch.complex64))
     sparse = backward(nn.Embedding(4, 2, sparse=True), torch.tensor([rank]))
-    return double, sparse, backward(nn.Linear(5, 2), torch.ones(1, 5))
+    return complex_values, sparse, backward(nn.Linear(5, 2), torch.ones(1, 5))
 
 
 def fsdp(rank):

@@ -104,7 +104,7 @@ def different_modules(rank, mesh):
 def refused(rank, mesh):
     """Return the errors of `attach_fsdp`; all come before anything is exchanged."""
     every = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("all",))
-    wide = fully_shard(nn.Linear(5, 3).double(), mesh=mesh["shard"])
+    wide = fully_shard(nn.Linear(5, 3, dtype=torch.complex64), mesh=mesh["shard"])
     frozen = fully_shard(nn.Linear(5, 3).requires_grad_(False), mesh=mesh["shard"])
     tensor_parallel = parallelize_module(nn.Linear(5, 3), mesh["replicate"], RowwiseParallel())
     fully_shard(tensor_parallel, mesh=mesh["shard"])

@@ -13,7 +13,7 @@ from bitlane.errors import DataError
 from bitlane.support.user_warnings import warn_user
 
 from ..compressor import Compressor
-from .buckets import TYPES
+from .buckets import TYPE_NAMES, TYPES
 from .hook import DDPCompression
 
 
@@ -92,7 +92,7 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     named = {name: each for name, each in parameters if each.requires_grad and name not in ignored}
     for name, each in named.items():
         if each.dtype not in TYPES:
-            raise DataError(f"{name} has the type {each.dtype}: its gradient must be float32, bfloat16 or float16")
+            raise DataError(f"{name} has the type {each.dtype}: its gradient must be {TYPE_NAMES}")
     for hook, state in ddp._comm_hooks:
         if not isinstance(state, Attachment) or state.compression is not None:
             raise DataError(f"the model has the hook {hook.__qualname__}, and DDP takes one: wrap the model again")

@@ -13,7 +13,8 @@ from bitlane.errors import DataError
 
 from ..compressor import Layout, ParameterSpan, layout_of_shapes, vector_length
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
+TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+TYPE_NAMES = "float64, float32, bfloat16 or float16"
 
 
 @dataclass
@@ -31,8 +32,9 @@ class PendingBucket:
                 "sparse gradients are not supported: create the embedding with sparse=False, or exclude its "
                 "parameters from DDP"
             )
-        if self.buffer.dtype not in TYPES:
-            raise DataError(f"gradients of {self.buffer.dtype} are not supported: use float32, bfloat16 or float16")
+        for dtype in (self.buffer.dtype, *(each.dtype for each in self.parameters)):  # DDP sees complex as two floats
+            if dtype not in TYPES:
+                raise DataError(f"gradients of {dtype} are not supported: use {TYPE_NAMES}")
         return self.buffer
 
     def gradient(self) -> Tensor:

@@ -35,9 +35,10 @@ class DDPCompression:
     the papers. Neither depends on the size of the buckets.
 
     `attach` makes and registers one; `close` frees its connections and threads. Both happen at the same point on every
-    rank. A copy or pickle of it is a `Detached`, which has its state. Gradients can be float32, bfloat16 or float16.
-    They are averaged in float32; the error of rounding the average to its type is not fed back. A bucket that DDP
-    leaves out of a step has the gradient 0.
+    rank. A copy or pickle of it is a `Detached`, which has its state. Gradients can be float64, float32,
+    bfloat16 or float16. They are averaged in float32; neither the error of rounding float64 to it, nor that of rounding
+    the average to its type is fed back, and values beyond its range are infinite. A bucket that DDP leaves out of a
+    step has the gradient 0.
 
     Registered by hand, without `attach`, it learns the parameters in the first step, and nothing overlaps. With
     `static_graph=True` and gradients of several types the last bucket of that step is unknown, so it is averaged bucket

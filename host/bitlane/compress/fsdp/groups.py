@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from bitlane.errors import DataError
 
 from ..compressor import Layout, layout_of_shapes, vector_length
-from ..ddp.buckets import TYPES
+from ..ddp.buckets import TYPE_NAMES, TYPES
 
 if TYPE_CHECKING:  # not in every version of torch that the other compressors support
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
@@ -77,7 +77,7 @@ class ParameterGroup:
 
         Parameters
         ----------
-        output : Tensor, float32, bfloat16 or float16 [padded]
+        output : Tensor, of one of `TYPES` [padded]
             What FSDP has reduced over the shards.
         scale : float, default: 1.0
             The scale of the loss.
@@ -178,4 +178,4 @@ def _check_parameter(name: str, parameter: Any, policy: MixedPrecisionPolicy) ->
         )
     dtype = policy.reduce_dtype or policy.param_dtype or parameter.dtype
     if dtype not in TYPES:
-        raise DataError(f"{where} is reduced as {dtype}: use float32, bfloat16 or float16 (reduce_dtype of its policy)")
+        raise DataError(f"{where} is reduced as {dtype}: use {TYPE_NAMES} (reduce_dtype of its policy)")

@@ -61,8 +61,8 @@ class DiLoCo:
     Parameters
     ----------
     model : torch.nn.Module
-        The module, not in DistributedDataParallel. Parameters that are trained have the type float32, bfloat16 or
-        float16; tied ones count once.
+        The module, not in DistributedDataParallel. Parameters that are trained have the type float64, float32,
+        bfloat16 or float16; tied ones count once. What a rank has learned is averaged in float32.
     outer_optimizer : callable or None, default: None
         Takes a list of tensors, and returns a torch optimizer for them; called for each fragment. None for SGD with
         the learning rate 0.7 and Nesterov momentum 0.9, as in the paper.
@@ -337,7 +337,7 @@ class DiLoCo:
         begun = due - self.schedule.delay
         if not begun <= step < due or self.schedule.begins(begun) != number:
             raise DataError(f"the saved state of step {step} cannot have an average of fragment {number} due at {due}")
-        check_vector("the average", pending["average"], self._fragments[number].fragment.count)
+        check_vector("the average", pending["average"], self._fragments[number].vector.float())
 
     def close(self) -> None:
         """Free the connections and threads. A second call does nothing.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bitlane.errors import DataError
 
 from ..compressor import Layout, layout_of_shapes, vector_length
-from ..ddp.buckets import TYPES
+from ..ddp.buckets import TYPE_NAMES, TYPES
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,29 +49,34 @@ class Fragment:
         """The device of the parameters."""
         return self.parameters[0].device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of a vector that holds all values: float64 if a parameter has it, otherwise float32."""
+        return torch.float64 if any(each.dtype == torch.float64 for each in self.parameters) else torch.float32
+
     def views(self, vector: Tensor) -> list[Tensor]:
         """Return the values of each parameter, in its shape, in a vector [count]; without a copy."""
         return [span.view(vector) for span in self.layout]
 
     def vector(self) -> Tensor:
-        """Return a copy of the parameters, float32 [count]."""
-        vector = torch.empty(self.count, device=self.device)
+        """Return a copy of the parameters, `dtype` [count]."""
+        vector = torch.empty(self.count, dtype=self.dtype, device=self.device)
         with torch.no_grad():
             for view, parameter in zip(self.views(vector), self.parameters, strict=True):
                 view.copy_(parameter)
         return vector
 
     def assign(self, vector: Tensor) -> None:
-        """Set the parameters to a vector, float32 [count], each rounded to its type."""
+        """Set the parameters to a vector, `dtype` [count], each rounded to its type."""
         with torch.no_grad():
             for view, parameter in zip(self.views(vector), self.parameters, strict=True):
                 parameter.copy_(view)
 
     def rounded(self, vector: Tensor) -> Tensor:
-        """Return a copy of a vector, float32 [count], with the values that `assign` would give the parameters."""
+        """Return a copy of a vector, `dtype` [count], with the values that `assign` would give the parameters."""
         result = vector.detach().clone()
         for view, parameter in zip(self.views(result), self.parameters, strict=True):
-            if parameter.dtype != torch.float32:
+            if parameter.dtype != self.dtype:
                 view.copy_(view.to(parameter.dtype))
         return result
 
@@ -82,7 +87,7 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     Raises
     ------
     DataError
-        The module has no such parameter; a type is not float32, bfloat16 or float16; they are on several devices.
+        The module has no such parameter; a type is not one of `TYPES`; they are on several devices.
     """
     named: dict[str, Tensor] = {name: each for name, each in module.named_parameters() if each.requires_grad}
     if not named:
@@ -93,8 +98,7 @@ def trained_parameters(module: nn.Module) -> dict[str, Tensor]:
     for name, each in named.items():
         if each.dtype not in TYPES:
             raise DataError(
-                f"{name} has the type {each.dtype}: convert it to float32, bfloat16 or float16, or freeze it with "
-                "requires_grad_(False)"
+                f"{name} has the type {each.dtype}: convert it to {TYPE_NAMES}, or freeze it with requires_grad_(False)"
             )
         if each.device != device:
             raise DataError(f"{name} is on {each.device}, others are on {device}: move the model to one device")

@@ -43,7 +43,7 @@ class GlobalFragment:
 
     Attributes
     ----------
-    vector : Tensor, float32 [fragment.count]
+    vector : Tensor, fragment.dtype [fragment.count]
         The global copy.
     optimizer : torch.optim.Optimizer
         The outer optimizer.
@@ -70,7 +70,7 @@ class GlobalFragment:
         The copy is rounded to the types of the parameters first. Otherwise rounding would look like training, and
         outer steps smaller than the resolution of a parameter would be lost.
         """
-        return self.fragment.rounded(self.vector).sub_(self.fragment.vector())
+        return self.fragment.rounded(self.vector).sub_(self.fragment.vector()).float()
 
     def average(self, gradient: Callable[[], Tensor]) -> Tensor:
         """Return the average over ranks, with identical bytes on all; errors as in `StepRunner.average`."""
@@ -80,7 +80,7 @@ class GlobalFragment:
 
     def outer_step(self, average: Tensor) -> None:
         """Let the outer optimizer step the global copy with an average pseudo-gradient, float32 [fragment.count]."""
-        for parameter, gradient in zip(self._parameters, self.fragment.views(average), strict=True):
+        for parameter, gradient in zip(self._parameters, self.fragment.views(average.to(self.vector)), strict=True):
             parameter.grad = gradient
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -111,7 +111,7 @@ class GlobalFragment:
         """Raise DataError unless `state` is one of `state_dict` of this fragment, compressor and rank."""
         if not isinstance(state, Mapping) or set(state) != _FIELDS:
             raise DataError(f"the saved state of a fragment must have {', '.join(sorted(_FIELDS))}")
-        check_vector("the global copy", state["global"], self.fragment.count)
+        check_vector("the global copy", state["global"], self.vector)
         if state["average"] is not None:
             check_identity(state["average"], identity(compressor, rank, ranks, self.fragment.layout))
         trial = self._new_optimizer()
@@ -139,11 +139,11 @@ class GlobalFragment:
         return optimizer
 
 
-def check_vector(name: str, value: object, count: int) -> None:
-    """Raise DataError unless `value` is a tensor, float32 [count]."""
-    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.shape != (count,):
+def check_vector(name: str, value: object, like: Tensor) -> None:
+    """Raise DataError unless `value` is a tensor of the type and length of another."""
+    if not isinstance(value, Tensor) or value.dtype != like.dtype or value.shape != like.shape:
         actual = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise DataError(f"{name} in the saved state must be torch.float32 [{count}]; got {actual}")
+        raise DataError(f"{name} in the saved state must be {like.dtype} {list(like.shape)}; got {actual}")
 
 
 def _copied(state: object) -> Any:

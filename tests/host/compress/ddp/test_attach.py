@@ -26,6 +26,10 @@ def test_gradients_equal_averages_by_hand(scenes):
     assert scenes["every_option"] == [[True] * 4 * len(attach_scenes.OPTIONS)] * 2
 
 
+def test_float64_gradients_equal_averages_by_hand(scenes):
+    assert scenes["double_precision"] == [[True] * 3 * len(attach_scenes.OPTIONS)] * 2
+
+
 def test_buckets_that_ddp_leaves_out_are_zeros(scenes):
     assert scenes["skipped_buckets"] == [[True] * 5] * 2
 
@@ -84,7 +88,7 @@ def test_close_frees_files_and_threads(scenes):
 def test_what_attach_refuses(scenes):
     for module, wide, setting in scenes["refused"]:
         assert module == "DataError: attach needs a model in DistributedDataParallel; got Linear"
-        assert wide.startswith("DataError: wide has the type torch.float64: its gradient must be float32")
+        assert wide.startswith("DataError: wide has the type torch.complex64: its gradient must be float64")
         assert setting.startswith("DataError: nonfinite must be one of raise, skip, pass")
 
 

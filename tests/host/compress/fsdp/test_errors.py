@@ -60,8 +60,8 @@ def test_what_attach_fsdp_refuses(scenes):
             'shard with mesh["shard"], and attach with mesh["replicate"]',
             'replicas must be a DeviceMesh, such as mesh["replicate"]; got ProcessGroup',
             'replicas must be a mesh of one dimension, such as mesh["replicate"]; got 2',
-            "a parameter of the outermost module of shape (3, 5) is reduced as torch.float64: use float32, bfloat16 or "
-            "float16 (reduce_dtype of its policy)",
+            "a parameter of the outermost module of shape (3, 5) is reduced as torch.complex64: use float64, float32, "
+            "bfloat16 or float16 (reduce_dtype of its policy)",
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
             *(
                 f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: use a number of "

@@ -60,6 +60,33 @@ def test_parameters_are_those_of_the_textbook(fragments, settings, blend, seed, 
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
 
 
+def test_float64_parameters_keep_their_digits(seed, threads):
+    """What a rank has learned is averaged in float32, and added to parameters in float64."""
+
+    def work(transport):
+        model, found = build(dtype=torch.float64), []
+        with torch.no_grad():
+            model[0].weight += 1e-12
+        with DiLoCo(model, compressor=Uncompressed(), every=1, process_group=transport) as diloco:
+            for _ in range(4):
+                found.append(flat(model))
+                diloco.step()
+            inner_step(model, inner_optimizer(model), seed, transport.rank, 5)
+            found.append(flat(model))
+            diloco.step()
+            diloco.step()
+        return [*found, flat(model)]
+
+    ranks = threads(RANKS, work)
+    for *still, own, after in ranks:
+        assert all(torch.equal(still[0], each) for each in still)
+        assert own.dtype == torch.float64 and torch.equal(after, ranks[0][-1])
+    learned = still[0] - torch.stack([rank[-2] for rank in ranks]).mean(0)
+    wanted = still[0] - 0.7 * (1 + 0.9 + 0.9**2) * learned  # two rounds of Nesterov momentum
+    assert not torch.equal(wanted, still[0])
+    torch.testing.assert_close(after, wanted, rtol=0, atol=2**-22 * float(learned.abs().max()))
+
+
 def test_local_sgd_averages_parameters(seed, threads):
     def work(transport):
         model, found = build(), []
@@ -327,7 +354,7 @@ def test_different_settings_raise_on_all_ranks(other, message, threads):
         ({"every": 0}, "every=0"),
         ({"fragments": 5}, "fragments must be from 1 to 4, the number of parameters; got 5"),
         ({"delay": 100}, "delay=100 with every=100"),
-        ({"model": build().double()}, "0.weight has the type torch.float64"),
+        ({"model": build().to(torch.complex64)}, "0.weight has the type torch.complex64"),
     ],
 )
 def test_wrong_arguments(arguments, message, threads):
