@@ -1,7 +1,7 @@
 """Train a network with Hugging Face Accelerate, and compress its gradients.
 
-`accelerator.prepare` wraps the model in DistributedDataParallel; `attach` takes it from there. In float16 give it the
-scaler of Accelerate too: `attach(model, compressor, grad_scaler=accelerator.scaler)`.
+`accelerator.prepare` wraps the model in DistributedDataParallel; `attach_accelerate` takes it from there, with the
+scaler of float16. `accelerator.save_state` and `load_state` keep the state of each rank.
 
     pip install 'bitlane[torch,fast]' accelerate
     torchrun --nproc-per-node 2 examples/compress_accelerate.py     # on GPUs: accelerate launch
@@ -13,7 +13,8 @@ import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
 
-from bitlane.compress import QSGD, attach
+from bitlane.compress import QSGD
+from bitlane.compress.for_accelerate import attach_accelerate
 
 ROWS, FEATURES, EPOCHS = 2048, 20, 3
 
@@ -29,7 +30,7 @@ def main() -> None:
 
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    with attach(model, QSGD(bits=4, error_feedback=True)) as compression:
+    with attach_accelerate(accelerator, model, QSGD(bits=4, error_feedback=True)) as compression:
         for epoch in range(EPOCHS):
             for x, y in loader:
                 optimizer.zero_grad()

@@ -1,6 +1,7 @@
 """Train a network with Lightning, and compress its gradients.
 
-The strategy "ddp" has wrapped the module when it calls `on_fit_start`: a callback attaches the compressor there.
+The callback attaches the compressor to the module that the strategy "ddp" wraps. Checkpoints of Lightning have the
+states of all ranks, so that `trainer.fit(..., ckpt_path=...)` continues identically.
 
     pip install 'bitlane[torch,fast]' lightning
     python examples/compress_lightning.py
@@ -12,22 +13,10 @@ import lightning
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from bitlane.compress import QSGD, attach
+from bitlane.compress import QSGD
+from bitlane.compress.for_lightning import CompressGradients
 
 ROWS, FEATURES, EPOCHS = 2048, 20, 3
-
-
-class CompressGradients(lightning.Callback):
-    """Average the gradients of a training with a compressor."""
-
-    def __init__(self, compressor) -> None:
-        self.compressor, self.compression = compressor, None
-
-    def on_fit_start(self, trainer, module) -> None:
-        self.compression = attach(trainer.strategy.model, self.compressor)
-
-    def on_fit_end(self, trainer, module) -> None:
-        self.compression.close()
 
 
 class Classifier(lightning.LightningModule):
