@@ -161,7 +161,7 @@ $(PYNQ:%=%/installed): $(VENV)-%/installed: $(STAMP)
 # torch is large, so it is installed only where it is needed.
 $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,datasets,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy
+	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,datasets,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy expecttest
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
 	@touch $@
 
