@@ -20,69 +20,28 @@ from amaranth.lib.wiring import Out
 import bitlane_hw
 import bitlane_hw.accelerator
 from bitlane.errors import DeviceError
-from bitlane_hw.common.payloads import request_layout
 from bitlane_hw.control.registers import Registers
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.gradient import GradientPass
 from bitlane_hw.datapath.table_pass import TablePass
-from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.encoder.region_buffer import RegionBuffer
 from bitlane_hw.encoder.sequencer import SourceSequencer
 from bitlane_hw.encoder.source_reader import SourceReader
 from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.writer import Writer
 from bitlane_hw.zynq.downsizer import BurstDownsizer
-from bitlane_hw.zynq.hp_port import ZYNQ_7000
 from bitlane_hw.zynq.memory_port import MemoryPort
 from bitlane_hw.zynq.port_guard import PortGuard
 from bitlane_hw.zynq.register_port import RegisterPort
 from bitlane_hw.zynq.register_slice import RegisterSlice
-from bitlane_hw.zynq.two_ports import WIDTH, TwoPortAccelerator
 from bitlane_hw.zynq.upsizer import BurstUpsizer
 from bitlane_verify.formal.__main__ import main
-from bitlane_verify.formal.encoder import ENCODER
+from bitlane_verify.formal.blocks import make_block
 from bitlane_verify.formal.harness import ProofHarness
 from bitlane_verify.formal.port_guard import ResettableGuard
 from bitlane_verify.formal.proof import CONFIG, TABLE, Proof
 from bitlane_verify.formal.proofs import PROOFS
 from bitlane_verify.formal.runner import ProofTools, ProofVerdict, find_tools, prove
-
-WIDE = replace(CONFIG, width=WIDTH)
-# Of the blocks' constructors, by name.
-ARGUMENTS = {
-    "config": CONFIG,
-    "build": 0,
-    "output": 0,
-    "rows_per_beat": CONFIG.rows_per_beat,
-    "shape": 8,
-    "hp": (0,),
-    "port": ZYNQ_7000,
-    "table_lanes": False,
-    "random_rounding": False,
-    "encoder": 0,
-    "shards": 1,
-    "shard": 0,
-    "base_bits": 4,
-    "base_digits": 2,
-    "sets": 2,
-    "outputs": 2,
-    "max_features": CONFIG.max_features,
-    "label_cycles": 5,
-    "offset_delay": 4,
-    "address_bits": CONFIG.address_bits,
-    "fifo_beats": CONFIG.fifo_beats,
-    "regions": 3,
-    "request_layout": request_layout(CONFIG),
-}
-
-
-def make(kind: type, tables: bool = False) -> Any:
-    """A block of a kind, with ARGUMENTS; table lanes and encoder of a configuration that has them."""
-    special = {TablePass: TABLE, Encoder: ENCODER, TwoPortAccelerator: WIDE}
-    config = next((config for each, config in special.items() if issubclass(kind, each)), TABLE if tables else CONFIG)
-    given = {**ARGUMENTS, "config": config}
-    names = [*inspect.signature(kind.__init__).parameters][1:]  # of a class, Python 3.10 shows those of `__new__`
-    return kind(*(given[each] for each in names))
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +186,9 @@ def test_a_correct_block_is_proved(tools: ProofTools, tmp_path: Path, name: str)
 def test_a_broken_block_is_not_proved(tools: ProofTools, tmp_path: Path, name: str, block: type, change: Any) -> None:
     faulty = broken(block, change)
     tables = name.startswith("table")
-    result = prove(replace(PROOFS[name], make_block=lambda: make(faulty, tables)), tools, tmp_path)
+    result = prove(
+        replace(PROOFS[name], make_block=lambda: make_block(faulty, TABLE if tables else CONFIG)), tools, tmp_path
+    )
     assert result.verdict is not ProofVerdict.PROVED
     assert any("Assert failed" in note for note in result.notes), result.notes
 
@@ -352,7 +313,7 @@ def waits(block: Any) -> bool:
 @pytest.mark.usefixtures("unused")
 def test_every_block_with_backpressure_has_a_proof() -> None:
     proved = {type(proof.make_block()).__name__ for proof in PROOFS.values()}
-    waiting = {name for name, kind in blocks().items() if waits(make(kind))}
+    waiting = {name for name, kind in blocks().items() if waits(make_block(kind))}
     assert {"AddressGenerator", "Reader", "Writer", "Sequencer", "RegisterSlice"} <= waiting, (
         "the search finds those that everybody knows"
     )

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from .campaign import TrialResult
 from .operators import Mutant
@@ -124,8 +125,21 @@ def equivalents(mutants: Iterable[Mutant], reasons: dict[Key, str]) -> list[tupl
 
 def known_equivalents(path: Path = EQUIVALENT) -> dict[Key, str]:
     """Return, by the mutant's key, why each known equivalent mutant changes no behaviour."""
-    entries = json.loads(path.read_text()) if path.exists() else []
-    return {(entry["module"], entry["scope"], entry["change"]): entry["reason"] for entry in entries}
+    return {_key(entry): entry["reason"] + " (proved)" * entry.get("proved", False) for entry in _entries(path)}
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    return entries
+
+
+def _key(entry: dict[str, Any]) -> Key:
+    return entry["module"], entry["scope"], entry["change"]
+
+
+def proved_equivalents(path: Path = EQUIVALENT) -> set[Key]:
+    """Return the keys of the mutants that `equivalence` has proved to change no behaviour."""
+    return {_key(entry) for entry in _entries(path) if entry.get("proved")}
 
 
 def begin(path: Path, campaign: Campaign) -> None:
