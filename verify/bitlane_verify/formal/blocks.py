@@ -30,6 +30,8 @@ ARGUMENTS = {
     "table_lanes": True,
     "random_rounding": True,
     "encoder": 8,
+    "shards": 1,
+    "shard": 0,
     "base_bits": 4,
     "base_digits": 2,
     "sets": 2,
