@@ -258,7 +258,7 @@ def test_control_is_writable_while_locked() -> None:
 def test_unknown_addresses(seed: int) -> None:
     """They read as 0, ignore writes and answer OKAY; no register changes."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
