@@ -54,9 +54,9 @@ slow: $(STAMP) ## the long tests, and the property tests with all examples: half
 pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done
 
-torch: $(TORCH)/installed ## types and tests that need torch (networks, gradient compression), in a separate environment
+torch: $(TORCH)/installed ## types and quick tests that need torch (networks, gradient compression), in a separate environment; `make check` adds the slow ones
 	$(TORCH)/bin/mypy --cache-dir .mypy_cache/torch
-	$(TORCH)/bin/pytest -m torch
+	$(TORCH)/bin/pytest -m "torch$(if $(filter check,$(MAKECMDGOALS)),, and not slow)"
 
 environments: $(STAMP) $(TORCH)/installed $(PYNQ:%=%/installed) $(DOCS)/installed ## install what `make check` needs; --jobs=2 installs two at a time
 
