@@ -20,10 +20,10 @@ from .standard_rows import LOOKED_AT, StandardRows, spread_of
 MOST_STEPS = 100
 FLOOR = 1e-3  # of the objective of the best constant model: below it, an objective is as good as 0
 JITTER = 1e-7  # of a diagonal, that keeps a singular matrix solvable: the rounding of float32
-HALVINGS = 30
+BLIND = 1e-5  # least eigenvalue of a Hessian with a diagonal of 1, from which on float32 sums say how far an optimum is
+HALVINGS, FEW_HALVINGS = 30, 2  # of a step; from the optimum of a sample that says too little, it is begun anew
 RISE = 1e-6  # of an objective, that rounding of float32 explains
-NEAR = 0.02  # of an objective: with a smaller excess the Hessian serves for the next point, too,
-SLOW = 1 / 4  # as long as a step leaves no more of the excess
+SLOW = 1 / 4  # of an excess: a Hessian that leaves more of it after a step is computed anew
 AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
 # Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
 GROWTH, LEAST_ROWS, ROWS_A_COLUMN = 16, 1_024, 8
@@ -42,7 +42,8 @@ class NewtonFit(NamedTuple):
     row_sums : RowSums
         The sums there; without Hessians, if those of a point before served.
     values, gaps : float64 arrays [sets, targets]
-        Objectives, and half of the squared Newton decrements: about what they are above their least values.
+        Objectives, and half of the squared Newton decrements: about what they are above their least values. Infinite
+        where a Hessian is too near to a singular one to tell, as beside an outlier.
     converged : bool array [sets, targets]
         Whether the gap is within the tolerance.
     steps : int
@@ -83,7 +84,8 @@ class NewtonModels:
         most: int = MOST_STEPS,
         spare: float = 0.0,
         row_sums: RowSums | None = None,
-        near: float = NEAR,
+        halvings: int = HALVINGS,
+        near: float = 0.0,
     ) -> NewtonFit:
         """Minimise all objectives in step; a step that does not help is halved.
 
@@ -99,7 +101,9 @@ class NewtonModels:
             What may be left at least.
         row_sums : RowSums, optional
             The sums at the start with Hessians, if they are known; one set of them is for all sets.
-        near : float, default=NEAR
+        halvings : int, default=HALVINGS
+            Of a step that does not help.
+        near : float, default=0.0
             Share of an objective: with a smaller excess a Hessian serves for the next point, too. With 0, the sums at
             the end have Hessians.
         """
@@ -116,7 +120,7 @@ class NewtonModels:
                 break
             anew = slow or bool((gaps > near * sizes)[left].any())
             lengths = left.astype(np.float64)
-            for _ in range(HALVINGS):
+            for _ in range(halvings + 1):
                 tried = points + lengths[..., None] * steps
                 row_sums = self.sums.read(tried, anew)
                 tried_values, gradients = self.objectives(tried, row_sums)
@@ -133,7 +137,8 @@ class NewtonModels:
             steps, gaps = newton_steps(hessians, gradients)
             slow = bool((gaps > SLOW * before)[left].any())
             stalled = slow and anew
-        return NewtonFit(points, row_sums, values, gaps, converged, taken)
+        blind = _least_eigenvalues(hessians) < BLIND
+        return NewtonFit(points, row_sums, values, np.where(blind, np.inf, gaps), converged & ~blind, taken)
 
     def objectives(self, points: Floats, row_sums: RowSums) -> tuple[Floats, Floats]:
         """Return values [sets, targets] and gradients [sets, targets, n] of the objectives."""
@@ -162,6 +167,15 @@ class NewtonModels:
             flat = self.fitted @ of_parts.reshape(len(of_parts), -1)
             return np.asarray(flat.reshape(-1, *of_parts.shape[2:]))
         return np.stack([of_parts[mask, at].sum(axis=0) for at, mask in enumerate(self.fitted)])
+
+
+def _least_eigenvalues(hessians: Floats) -> Floats:
+    """Return the least eigenvalues [...] of Hessians [..., n, n] that are scaled to a diagonal of 1."""
+    size = np.sqrt(np.maximum(np.diagonal(hessians, axis1=-2, axis2=-1), 1e-300))
+    scaled = hessians / (size[..., :, None] * size[..., None, :])
+    if not np.isfinite(scaled).all():
+        return np.zeros(scaled.shape[:-2])
+    return np.asarray(np.linalg.eigvalsh(scaled)[..., 0])
 
 
 def newton_steps(hessians: Floats, gradients: Floats) -> tuple[Floats, Floats]:
@@ -230,7 +244,10 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
         row_sums = models.sums.read(points)
         if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
             points, row_sums = np.where(worse[..., None], start, points), None
-    fit = models.minimise(points, problem.tol, most, row_sums=row_sums)
+    halvings = HALVINGS if points is start else FEW_HALVINGS
+    fit = models.minimise(points, problem.tol, most, row_sums=row_sums, halvings=halvings)
+    if points is not start and not fit.converged.all():
+        fit = models.minimise(start, problem.tol, most)
     if looked_at < len(targets) and not np.isfinite(fit.gaps).all():
         return exact_newton(problem, len(targets))
     if problem.alpha == 0:

@@ -28,7 +28,8 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
 
     Returns
     -------
-    PathFit, or None if the folds overlap in too many ways, or the Hessians of their parts take too much memory
+    PathFit, or None if the folds overlap in too many ways, or the Hessians of their parts take too much memory or say
+    too little
     """
     table, (patterns, parts) = problem.table, folds.parts()
     hessians = len(patterns) * problem.targets.shape[1] * table.shape[1] ** 2
@@ -47,6 +48,8 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
         of_all = replace(whole, ridge=whole.ridge * (alpha / problem.alpha))
         fits.append(of_all.minimise(points, problem.tol, most, row_sums=row_sums, near=0.0))
         points, row_sums = fits[-1].points, fits[-1].row_sums
+        if not np.isfinite(fits[-1].gaps).all():
+            return None
         of_folds = replace(of_all, fitted=fitted)
         begin = np.repeat(points, len(folds), axis=0)
         of_fold = of_folds.minimise(begin, problem.tol, most, row_sums=row_sums, near=NEAR_ALL)

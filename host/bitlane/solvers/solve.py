@@ -18,6 +18,7 @@ from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
 from .solution import Floats, Solution
+from .standard_rows import has_outlier
 
 ROUNDS = 8  # of a refinement, at most
 NARROW = 256  # columns up to which Hessians of exact rows take less time than codes of them, and passes
@@ -39,8 +40,19 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
         The solver is unknown, or cannot solve this problem.
     """
     solvers: dict[str, Callable[[Problem], Solution]]
-    solvers = {"gram": solve_by_gram, "newton": exact_newton, "centered": solve_by_passes}
+    solvers = {"gram": solve_by_gram, "newton": solve_by_newton, "centered": solve_by_passes}
     return solvers[chosen_solver(problem, solver)](problem)
+
+
+def solve_by_newton(problem: Problem) -> Solution:
+    """Solve on exact rows by Newton's method, and by passes where its promises mislead.
+
+    Beside an outlier the second derivative at a point says little of the way to the optimum.
+    """
+    if has_outlier(problem.table):
+        return solve_by_passes(problem)
+    found = exact_newton(problem)
+    return found if np.isfinite(found.excess).all() else solve_by_passes(problem)
 
 
 def chosen_solver(problem: Problem, solver: str) -> str:
