@@ -26,7 +26,6 @@ from .problem import Problem
 from .rounding import rounding_excess
 from .solution import Floats, Solution
 from .solve import chosen_solver, fit_by_passes, shift_of
-from .standard_rows import has_outlier
 
 # Of a path for L2, over the mean variance of a column. With up to a hundred columns the most is not below the sum of
 # the variances, so that it halves each direction or more; the least changes none whose variance is not that small.
@@ -56,8 +55,7 @@ def solve_path(problem: Problem, alphas: Sequence[float], folds: Folds, solver: 
     chosen = chosen_solver(problem, solver)
     if chosen == "gram":
         return _path_by_gram(problem, alphas, folds)
-    exact = chosen == "newton" and not has_outlier(problem.table)
-    found = exact_path(problem, alphas, folds) if exact else None
+    found = exact_path(problem, alphas, folds) if chosen == "newton" else None
     return found or _path_by_passes(problem, np.asarray(alphas, np.float64), folds)
 
 

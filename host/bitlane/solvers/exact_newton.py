@@ -20,9 +20,13 @@ from .standard_rows import LOOKED_AT, StandardRows, spread_of
 MOST_STEPS = 100
 FLOOR = 1e-3  # of the objective of the best constant model: below it, an objective is as good as 0
 JITTER = 1e-7  # of a diagonal, that keeps a singular matrix solvable: the rounding of float32
-BLIND = 1e-5  # least eigenvalue of a Hessian with a diagonal of 1, from which on float32 sums say how far an optimum is
+# What makes gaps reliable: the least eigenvalue of a Hessian with a diagonal of 1, above the rounding of float32 sums,
+# and the most that a step changes a score.
+BLIND, MOST_CHANGE = 1e-5, 0.5
+ROUNDS = 6  # of tolerances, each a tenth of the one before
 HALVINGS, FEW_HALVINGS = 30, 2  # of a step; from the optimum of a sample that says too little, it is begun anew
 RISE = 1e-6  # of an objective, that rounding of float32 explains
+NEAR = 0.02  # of an objective: with a smaller excess a Hessian serves for the next point, too
 SLOW = 1 / 4  # of an excess: a Hessian that leaves more of it after a step is computed anew
 AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
 # Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
@@ -42,11 +46,14 @@ class NewtonFit(NamedTuple):
     row_sums : RowSums
         The sums there; without Hessians, if those of a point before served.
     values, gaps : float64 arrays [sets, targets]
-        Objectives, and half of the squared Newton decrements: about what they are above their least values. Infinite
-        where a Hessian is too near to a singular one to tell, as beside an outlier.
+        Objectives, and half of the squared Newton decrements: about what they are above their least values, where
+        no score is far from its own at the optimum.
     converged : bool array [sets, targets]
         Whether the gap is within the tolerance.
     steps : int
+    hessians : float64 array [sets, targets, n, n]
+    of_hessians : float64 array [sets, targets, n]
+        Their points: the last ones, or others before them.
     """
 
     points: Floats
@@ -55,6 +62,8 @@ class NewtonFit(NamedTuple):
     gaps: Floats
     converged: NDArray[np.bool_]
     steps: int
+    hessians: Floats
+    of_hessians: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +96,7 @@ class NewtonModels:
         halvings: int = HALVINGS,
         near: float = 0.0,
     ) -> NewtonFit:
-        """Minimise all objectives in step; a step that does not help is halved.
+        """Minimise all objectives in step; a step that does not help is halved, and in the end it is the last.
 
         Parameters
         ----------
@@ -100,16 +109,17 @@ class NewtonModels:
         spare : float, default=0.0
             What may be left at least.
         row_sums : RowSums, optional
-            The sums at the start with Hessians, if they are known; one set of them is for all sets.
+            The sums at the start, if they are known; one set of them is for all sets. Without Hessians they are read.
         halvings : int, default=HALVINGS
             Of a step that does not help.
         near : float, default=0.0
             Share of an objective: with a smaller excess a Hessian serves for the next point, too. With 0, the sums at
             the end have Hessians.
         """
-        row_sums = row_sums or self.sums.read(points)
+        if row_sums is None or row_sums.hessians is None:
+            row_sums = self.sums.read(points)
         values, gradients = self.objectives(points, row_sums)
-        hessians = self._hessians(row_sums)
+        hessians, of_hessians = self._hessians(row_sums), points
         steps, gaps = newton_steps(hessians, gradients)
         slow = stalled = False
         for taken in range(most + 1):
@@ -128,17 +138,45 @@ class NewtonModels:
                 if not rose.any():
                     break
                 lengths[rose] /= 2
-            points, values = np.where(rose[..., None], points, tried), np.where(rose, values, tried_values)
-            if rose[left].all():
+            if rose.any():
                 break
+            points, values = tried, tried_values
             if anew:
-                hessians = self._hessians(row_sums)
+                hessians, of_hessians = self._hessians(row_sums), tried
             before = gaps
             steps, gaps = newton_steps(hessians, gradients)
             slow = bool((gaps > SLOW * before)[left].any())
             stalled = slow and anew
-        blind = _least_eigenvalues(hessians) < BLIND
-        return NewtonFit(points, row_sums, values, np.where(blind, np.inf, gaps), converged & ~blind, taken)
+        return NewtonFit(points, row_sums, values, gaps, converged, taken, hessians, of_hessians)
+
+    def made_reliable(self, fit: NewtonFit, tol: float, most: int = MOST_STEPS) -> NewtonFit:
+        """Return a fit of the only set, further than the tolerance where its gaps are not reliable.
+
+        Where none are reliable, a gap is the objective, below which it cannot fall by more.
+        """
+        wanted = tol
+        for _ in range(ROUNDS):
+            reliable = self._reliable(fit)
+            if reliable.all() or not fit.converged.all():
+                break
+            wanted /= 10
+            more = self.minimise(fit.points, wanted, most - fit.steps, row_sums=fit.row_sums)
+            fit = more._replace(steps=fit.steps + more.steps)
+        gaps = np.where(reliable | ~np.isfinite(fit.gaps), fit.gaps, fit.values)
+        return fit._replace(gaps=gaps, converged=gaps <= tol * np.maximum(fit.values, self.floors))
+
+    def _reliable(self, fit: NewtonFit) -> NDArray[np.bool_]:
+        """Return whether gaps [1, targets] say how far the optimum is, after one more read.
+
+        The third derivative of log loss is at most the second, times the change of a score. So a Hessian is about that
+        of all points up to the end of a step, if no score changes by much on the way (F. Bach, "Self-concordant
+        analysis for logistic regression", 2010). Beside an outlier one may; and a Hessian may be nearly singular.
+        """
+        steps, gaps = newton_steps(fit.hessians, self.objectives(fit.points, fit.row_sums)[1])
+        if not np.isfinite(gaps).all():
+            return np.zeros(gaps.shape, np.bool_)
+        seen = np.linalg.eigvalsh(_scaled(fit.hessians)[0])[..., 0] >= BLIND
+        return np.asarray(seen & (self.sums.largest_scores((fit.points + steps - fit.of_hessians)[0]) <= MOST_CHANGE))
 
     def objectives(self, points: Floats, row_sums: RowSums) -> tuple[Floats, Floats]:
         """Return values [sets, targets] and gradients [sets, targets, n] of the objectives."""
@@ -169,15 +207,6 @@ class NewtonModels:
         return np.stack([of_parts[mask, at].sum(axis=0) for at, mask in enumerate(self.fitted)])
 
 
-def _least_eigenvalues(hessians: Floats) -> Floats:
-    """Return the least eigenvalues [...] of Hessians [..., n, n] that are scaled to a diagonal of 1."""
-    size = np.sqrt(np.maximum(np.diagonal(hessians, axis1=-2, axis2=-1), 1e-300))
-    scaled = hessians / (size[..., :, None] * size[..., None, :])
-    if not np.isfinite(scaled).all():
-        return np.zeros(scaled.shape[:-2])
-    return np.asarray(np.linalg.eigvalsh(scaled)[..., 0])
-
-
 def newton_steps(hessians: Floats, gradients: Floats) -> tuple[Floats, Floats]:
     """Return ``-H**-1 g`` [..., n] and ``g H**-1 g / 2`` [...], with a jitter for singular H.
 
@@ -185,18 +214,29 @@ def newton_steps(hessians: Floats, gradients: Floats) -> tuple[Floats, Floats]:
     """
     if not (np.isfinite(hessians).all() and np.isfinite(gradients).all()):
         return np.zeros_like(gradients), np.full(gradients.shape[:-1], np.inf)
+    scaled, size = _scaled(hessians)
+    steps = -np.linalg.solve(_definite(scaled), (gradients / size)[..., None])[..., 0] / size
+    return steps, -(steps * gradients).sum(axis=-1) / 2
+
+
+def _scaled(hessians: Floats) -> tuple[Floats, Floats]:
+    """Return Hessians [..., n, n] in units in which the diagonal is 1, and these units [..., n]."""
     diagonal = np.diagonal(hessians, axis1=-2, axis2=-1)
     size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled, jitter = hessians / (size[..., :, None] * size[..., None, :]), JITTER
+    return hessians / (size[..., :, None] * size[..., None, :]), size
+
+
+def _definite(scaled: Floats) -> Floats:
+    """Return matrices [..., n, n] with the least jitter that makes them positive definite."""
+    jitter = JITTER
     while True:
-        definite = scaled + jitter * np.eye(size.shape[-1])
+        definite: Floats = scaled + jitter * np.eye(scaled.shape[-1])
         try:
             np.linalg.cholesky(definite)
         except np.linalg.LinAlgError:
             jitter *= 10
             continue
-        steps = -np.linalg.solve(definite, (gradients / size)[..., None])[..., 0] / size
-        return steps, -(steps * gradients).sum(axis=-1) / 2
+        return definite
 
 
 def newton_models(
@@ -220,7 +260,7 @@ def newton_models(
 def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
     """Solve a problem of log loss or squared hinge with an L2 penalty or none, on its rows as they were given.
 
-    The excess of the solution is half of the squared Newton decrement, which it is about near the optimum.
+    The excess of the solution is half of the squared Newton decrement, or where that is not reliable the objective.
 
     Parameters
     ----------
@@ -239,15 +279,16 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
         if (seen.min(axis=0) == -1).all() and (seen.max(axis=0) == 1).all():
             some, _ = newton_models(problem, StandardRows(table[chosen], spreads), labels, of_some)
             spare = NOISE * start.shape[2] / (2 * len(chosen))
-            points = some.minimise(points, problem.tol, min(most, SAMPLE_STEPS), spare).points
+            points = some.minimise(points, problem.tol, min(most, SAMPLE_STEPS), spare, near=NEAR).points
     if points is not start:
         row_sums = models.sums.read(points)
         if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
             points, row_sums = np.where(worse[..., None], start, points), None
     halvings = HALVINGS if points is start else FEW_HALVINGS
-    fit = models.minimise(points, problem.tol, most, row_sums=row_sums, halvings=halvings)
+    fit = models.minimise(points, problem.tol, most, row_sums=row_sums, halvings=halvings, near=NEAR)
     if points is not start and not fit.converged.all():
-        fit = models.minimise(start, problem.tol, most)
+        fit = models.minimise(start, problem.tol, most, near=NEAR)
+    fit = models.made_reliable(fit, problem.tol, most)
     if looked_at < len(targets) and not np.isfinite(fit.gaps).all():
         return exact_newton(problem, len(targets))
     if problem.alpha == 0:

@@ -28,8 +28,8 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
 
     Returns
     -------
-    PathFit, or None if the folds overlap in too many ways, or the Hessians of their parts take too much memory or say
-    too little
+    PathFit, or None if the folds overlap in too many ways, or the Hessians of their parts take too much memory, or
+    a gap is not reliable
     """
     table, (patterns, parts) = problem.table, folds.parts()
     hessians = len(patterns) * problem.targets.shape[1] * table.shape[1] ** 2
@@ -46,9 +46,10 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
     losses, fits, steps, unfinished = np.empty((len(alphas), len(folds))), [], 0, 0
     for at, alpha in enumerate(alphas):
         of_all = replace(whole, ridge=whole.ridge * (alpha / problem.alpha))
-        fits.append(of_all.minimise(points, problem.tol, most, row_sums=row_sums, near=0.0))
+        fit = of_all.minimise(points, problem.tol, most, row_sums=row_sums)
+        fits.append(of_all.made_reliable(fit, problem.tol, most))
         points, row_sums = fits[-1].points, fits[-1].row_sums
-        if not np.isfinite(fits[-1].gaps).all():
+        if not fits[-1].converged.all():
             return None
         of_folds = replace(of_all, fitted=fitted)
         begin = np.repeat(points, len(folds), axis=0)

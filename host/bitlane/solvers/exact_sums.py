@@ -126,6 +126,20 @@ class ExactSums:
             (self._whole @ bends @ self._whole.T).reshape(*shape, n, n) if hessians else None,
         )
 
+    def largest_scores(self, points: Floats) -> Floats:
+        """Return the largest absolute scores [targets] of points [targets, n], after one more read.
+
+        Rows without weight are left out.
+        """
+        self.reads += 1
+        found, weights = np.zeros(len(points)), (points @ self._whole).T.astype(np.float32)
+        for _, span, tile in self.rows.tiles(len(points)):
+            scores = np.abs(tile @ weights)
+            if self.weights is not None:
+                scores *= self.weights[span] > 0
+            found = np.maximum(found, scores.max(axis=0, initial=0.0))
+        return found
+
 
 def _repeated(columns: Singles, times: int) -> Singles:
     return columns if times == 1 else np.tile(columns, times)

@@ -36,7 +36,7 @@ LESS_REACH = math.sqrt(2)
 
 
 class SampledNewton:
-    """Newton's method for many models in step; a step that does not help is shortened.
+    """Newton's method for many models in step; a step that does not help is damped more, or shortened.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ class SampledNewton:
         self._lengths, self.iterations = np.ones(count), 0
         self._reaches = np.full(count, 0.0) + reach
         self._scores = [np.empty(0, np.float32)] * count
-        self._samples: dict[int, tuple[Codes, Singles, float]] = {}  # rows, their weights, the mean of all curvatures
+        # Rows, their weights, and the sum of all curvatures: of each model less than its Hessian.
+        self._samples: dict[int, tuple[Codes, Singles, float]] = {}
         self._sample = HessianSample(*objective.rows.shape, objective.threads)
         self._unseen = np.full(count, UNSEEN if self._sample.wanted < objective.rows.shape[0] else 0.0)
         self._sizes = np.full(objective.rows.shape[1] + 1, 2.0 ** (2 * objective.rows.bits - 4))  # squares of codes
@@ -155,7 +156,7 @@ class SampledNewton:
             factor = BETTER if kept else WORSE if gain < BROKEN * promise else 1.0
             self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] * factor)
         self._lengths[k] = 1.0
-        self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].mean(dtype=np.float64))
+        self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].sum(dtype=np.float64))
         self._set_step(k)
         if first:
             self.first_decrements[k] = self.decrements[k]
@@ -196,7 +197,6 @@ class SampledNewton:
         hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
         least = (HINGE_DAMPING if objective.smooth_loss.name == "hinge" else DAMPING) * self._sizes
         if unseen:
-            mean = curvature * len(objective.curvatures[k]) / objective.totals[k]
-            least[:-1] += unseen * mean / self._sample.wanted * self._sizes[:-1]
+            least[:-1] += unseen * curvature / objective.totals[k] / self._sample.wanted * self._sizes[:-1]
         hessian[np.diag_indices_from(hessian)] += DAMPING * np.diagonal(hessian) + least[: len(hessian)]
         return np.asarray(hessian)

@@ -18,7 +18,6 @@ from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
 from .solution import Floats, Solution
-from .standard_rows import has_outlier
 
 ROUNDS = 8  # of a refinement, at most
 NARROW = 256  # columns up to which Hessians of exact rows take less time than codes of them, and passes
@@ -45,14 +44,9 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
 
 
 def solve_by_newton(problem: Problem) -> Solution:
-    """Solve on exact rows by Newton's method, and by passes where its promises mislead.
-
-    Beside an outlier the second derivative at a point says little of the way to the optimum.
-    """
-    if has_outlier(problem.table):
-        return solve_by_passes(problem)
+    """Solve on exact rows by Newton's method, and by passes where its last promise says too little."""
     found = exact_newton(problem)
-    return found if np.isfinite(found.excess).all() else solve_by_passes(problem)
+    return found if found.converged.all() else solve_by_passes(problem)
 
 
 def chosen_solver(problem: Problem, solver: str) -> str:

@@ -16,7 +16,6 @@ Tile = NDArray[np.float32]
 TILE_VALUES = 1 << 17  # of a tile with the numbers of its rows: 512 KiB
 KEPT_BYTES = 1 << 26
 LOOKED_AT = 1_024  # rows whose mean and deviation columns are standardised by
-OUTLYING = 20.0
 
 
 class ColumnSpread(NamedTuple):
@@ -38,19 +37,6 @@ def spread_of(X: Any, looked_at: int = LOOKED_AT) -> ColumnSpread:
         pieces = (piece[:, same].astype(np.float64) for piece in dense_pieces(X))
         mean[same], spread[same] = _moments(pieces, len(X), some[0, same])
     return ColumnSpread(mean, spread)
-
-
-def has_outlier(X: Any) -> bool:
-    """Return whether a value is `OUTLYING` times as far from the median of its column as its quartiles from each other.
-
-    Quartiles are those of about `LOOKED_AT` rows of X, an array or RowTable [rows, n]; columns without are left out.
-    """
-    low, middle, high = np.percentile(np.asarray(X[:: -(-len(X) // LOOKED_AT)], np.float64), (25, 50, 75), axis=0)
-    reach = np.where(high > low, OUTLYING * (high - low), np.inf)
-    return any(
-        bool((piece.max(axis=0) > middle + reach).any() or (piece.min(axis=0) < middle - reach).any())
-        for piece in dense_pieces(X)
-    )
 
 
 def _moments(pieces: Any, rows: int, first: Floats) -> tuple[Floats, Floats]:

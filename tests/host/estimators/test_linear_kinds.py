@@ -10,7 +10,7 @@ from bitlane.support.sklearn_compat import ConvergenceWarning
 
 minimize = pytest.importorskip("scipy.optimize").minimize
 
-KINDS = ("normal", "outlier", "rare", "collinear", "scales", "one-hot", "log-normal", "offset")
+KINDS = ("normal", "outlier", "rare", "collinear", "scales", "one-hot", "log-normal", "offset", "mostly-0")
 
 
 def table(random, kind, rows, n):
@@ -27,6 +27,9 @@ def table(random, kind, rows, n):
         X[0] = 1 - X[1]
     if kind == "log-normal":
         X = np.exp(2 * X)
+    if kind == "mostly-0":  # with one row of large values
+        X *= random.random((rows, n)) < 0.15
+        X[0] = 10.0 ** random.uniform(1, 5) * random.normal(size=n)
     if kind == "offset":
         X = X + 1e4 * random.normal(size=n)
     return X, (X - X.mean(0)) / X.std(0) @ random.normal(size=X.shape[1])

@@ -113,6 +113,32 @@ def test_a_sample_that_misleads_costs_a_read(seed, monkeypatch):
     assert found.objective[0] <= end.fun * (1 + 2 * problem.tol)
 
 
+def test_a_gap_that_says_too_little_is_not_believed():
+    """One row of large values: in some of these tables the Newton decrement is far below what is left."""
+    told = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        rows, n = int(random.integers(60, 1000)), int(random.integers(1, 9))
+        X = random.normal(size=(rows, n)) * (random.random((rows, n)) < 0.15)
+        X[random.integers(rows)] = 10.0 ** random.uniform(2, 5) * random.normal(size=n)
+        noisy = X / X.std(axis=0) @ random.normal(size=n) + random.logistic(size=rows)
+        problem = Problem(X, np.where(noisy > np.median(noisy), 1.0, -1.0)[:, None], "log_loss", 1e-4)
+        found = newton.exact_newton(problem)
+        if not found.converged[0]:
+            told += 1
+            continue
+        size = np.append(np.where(X.std(axis=0) > 0, X.std(axis=0), 1), 1)  # of the units that the minimiser likes
+
+        def scaled(point, problem=problem, size=size):
+            value, gradient = objective(problem, 0, point / size)
+            return value, gradient / size
+
+        ours = np.append(found.coef[0], found.intercept[0]) * size
+        ends = [minimize(scaled, begin, jac=True, method="L-BFGS-B") for begin in (ours, 0 * ours)]
+        assert found.objective[0] <= min(end.fun for end in ends) * (1 + 2 * problem.tol), seed
+    assert 0 < told < 30
+
+
 def test_rare_values_outside_the_rows_that_are_looked_at_count(seed):
     random = np.random.default_rng(seed)
     X = np.zeros((5_000, 3))

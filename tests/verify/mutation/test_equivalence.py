@@ -9,8 +9,7 @@ from random import Random
 import pytest
 
 import bitlane_hw
-from bitlane.errors import DeviceError
-from bitlane_verify.formal.runner import ProofTools, find_tools
+from bitlane_verify.formal.runner import ProofTools
 from bitlane_verify.mutation import record
 from bitlane_verify.mutation.equivalence import ROOT, blocks_of, is_proved
 from bitlane_verify.mutation.operators import Mutant, mutants
@@ -21,14 +20,6 @@ SOURCES = sources(Path(bitlane_hw.__file__).parent)
 
 def known(keys: set[record.Key]) -> list[Mutant]:
     return [mutant for name, source in SOURCES.items() for mutant in mutants(name, source) if mutant.key in keys]
-
-
-@pytest.fixture(scope="module")
-def tools() -> ProofTools:
-    try:
-        return find_tools()
-    except DeviceError as error:
-        pytest.skip(str(error))
 
 
 def test_every_known_mutant_has_blocks() -> None:
