@@ -1,9 +1,10 @@
 """A table that does not fit in memory as float32: `python -m bitlane_studies.regime.larger --gigabytes 30`.
 
-Logistic regression of a generated file. bitlane encodes the file once and trains on the encoded table. Beside it stand
-scikit-learn's `SGDClassifier.partial_fit` on pieces of the file; one product with each piece, which any program that
-reads the floats takes at least; and Vowpal Wabbit's cache, if it is installed, of a part of the rows, because its cache
-is larger than the file. Each is a process of its own on the chosen cores. The files are deleted at the end.
+Logistic regression of a generated file. bitlane encodes the file once, is killed half way and goes on, and trains on
+the encoded table. Beside it stand scikit-learn's `SGDClassifier.partial_fit` on pieces of the file; one product with
+each piece, which any program that reads the floats takes at least; and Vowpal Wabbit's cache, if it is installed, of a
+part of the rows, because its cache is larger than the file. Each is a process of its own on the chosen cores. The files
+are deleted at the end, but with `--keep`, which spares the next call of the same size the generation.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
+from bitlane.encoded.writer import part_of
 from bitlane_studies.command import run
 
 from .map import THREADS
@@ -96,11 +98,19 @@ def ours(path: Path) -> dict[str, Any]:
 
 
 def encode(path: Path) -> dict[str, Any]:
-    """Encode the file by `bitlane encode`."""
-    threads = str(len(os.sched_getaffinity(0)))
-    command = [sys.executable, "-m", "bitlane.cli", "encode", str(path), "--out", str(path.with_suffix(".bits"))]
-    subprocess.run([*command, "--target", "-1", "--threads", threads], check=True, stdout=subprocess.DEVNULL)
-    return {"epochs": 1, "child": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024}
+    """Encode the file by `bitlane encode`, which is killed when it has written half of the codes, and called again."""
+    encoded, threads = path.with_suffix(".bits"), str(len(os.sched_getaffinity(0)))
+    command = [sys.executable, "-m", "bitlane.cli", "encode", str(path), "--out", str(encoded), "--target", "-1"]
+    command += ["--threads", threads, "--json"]
+    encoded.unlink(missing_ok=True)
+    part = part_of(encoded)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as first:
+        while first.poll() is None and not (part.exists() and part.stat().st_size > path.stat().st_size / 8):
+            sleep(0.01)
+        first.kill()
+    last = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return {"epochs": 1, "child": peak, "resumed_rows": json.loads(last.stdout)["resumed_rows"]}
 
 
 def text_for_vw(path: Path, rows: int) -> None:
@@ -151,7 +161,9 @@ def measured(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, 
 
 def compared(path: Path, rows: int, columns: int, vw_rows: int) -> dict[str, Any]:
     """Generate the file, run all programs, and return what they took."""
-    found = {"generate": measured(generate, path, rows, columns), "encode": measured(encode, path)}
+    if not (path.exists() and np.load(path, mmap_mode="r").shape == (rows, columns + 1)):
+        measured(generate, path, rows, columns)
+    found = {"encode": measured(encode, path)}
     if find_spec("vowpalwabbit"):
         text_for_vw(path, vw_rows)
     found["ours"] = measured(ours, path)
@@ -179,7 +191,7 @@ def text_of(found: dict[str, Any]) -> str:
             "-",
             "-",
             f"{found['encode']['child'] / 1e9:.1f}",
-            f"{found['encoded'] / 1e9:.1f} GB written",
+            f"{found['encoded'] / 1e9:.1f} GB written; killed half way, {found['encode']['resumed_rows']:,} rows kept",
         ),
         (
             "bitlane, LinearClassifier, to 0.1 %",
@@ -213,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("build/map"), help="folder (default: %(default)s)")
     parser.add_argument("--vw-rows", type=int, default=100_000, help="rows for Vowpal Wabbit (default: %(default)s)")
     parser.add_argument("--cores", type=int, nargs="+", default=[0], help="cores to run on (default: 0)")
+    parser.add_argument("--keep", action="store_true", help="keep the files for another call")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "larger.npy"
@@ -223,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = compared(path, rows, given.columns, min(given.vw_rows, rows))
     finally:
         for each in given.out.glob("larger.*"):
-            if each.suffix not in (".json", ".md"):
+            if each.suffix not in (".json", ".md") and not given.keep:
                 each.unlink()
     (given.out / "larger.json").write_text(json.dumps(found, indent=1))
     (given.out / "larger.md").write_text(text_of(found) + "\n", encoding="utf-8")
