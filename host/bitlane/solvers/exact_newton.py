@@ -20,9 +20,8 @@ from .standard_rows import LOOKED_AT, StandardRows, spread_of
 MOST_STEPS = 100
 FLOOR = 1e-3  # of the objective of the best constant model: below it, an objective is as good as 0
 JITTER = 1e-7  # of a diagonal, that keeps a singular matrix solvable: the rounding of float32
-# What makes gaps reliable: the least eigenvalue of a Hessian with a diagonal of 1, above the rounding of float32 sums,
-# and the most that a step changes a score.
-BLIND, MOST_CHANGE = 1e-5, 0.5
+BLIND = 1e-5  # least eigenvalue of a Hessian with a diagonal of 1, above the rounding of float32 sums
+MOST_LOST = 0.5  # of a Hessian, in any direction, on the way from its point to the optimum
 ROUNDS = 6  # of tolerances, each a tenth of the one before
 HALVINGS, FEW_HALVINGS = 30, 2  # of a step; from the optimum of a sample that says too little, it is begun anew
 RISE = 1e-6  # of an objective, that rounding of float32 explains
@@ -30,7 +29,7 @@ NEAR = 0.02  # of an objective: with a smaller excess a Hessian serves for the n
 SLOW = 1 / 4  # of an excess: a Hessian that leaves more of it after a step is computed anew
 AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
 # Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
-GROWTH, LEAST_ROWS, ROWS_A_COLUMN = 16, 1_024, 8
+GROWTH, LEAST_ROWS, ROWS_A_COLUMN = 8, 1_024, 16
 WORTH = 4  # a sample has no more than one of so many rows
 NOISE = 0.1  # of what the optimum of a sample is above that of all rows: as far as a sample is solved
 SAMPLE_STEPS = 15
@@ -46,14 +45,14 @@ class NewtonFit(NamedTuple):
     row_sums : RowSums
         The sums there; without Hessians, if those of a point before served.
     values, gaps : float64 arrays [sets, targets]
-        Objectives, and half of the squared Newton decrements: about what they are above their least values, where
-        no score is far from its own at the optimum.
+        Objectives, and half of the squared Newton decrements: about what they are above their least values, if the
+        Hessian changes little up to the optimum.
     converged : bool array [sets, targets]
         Whether the gap is within the tolerance.
     steps : int
     hessians : float64 array [sets, targets, n, n]
-    of_hessians : float64 array [sets, targets, n]
-        Their points: the last ones, or others before them.
+    of_hessians : float64 array [sets, targets, n], or None
+        Their points: the last ones, or others before them; None if they are of other rows.
     """
 
     points: Floats
@@ -63,7 +62,7 @@ class NewtonFit(NamedTuple):
     converged: NDArray[np.bool_]
     steps: int
     hessians: Floats
-    of_hessians: Floats
+    of_hessians: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +92,7 @@ class NewtonModels:
         most: int = MOST_STEPS,
         spare: float = 0.0,
         row_sums: RowSums | None = None,
+        hessians: Floats | None = None,
         halvings: int = HALVINGS,
         near: float = 0.0,
     ) -> NewtonFit:
@@ -109,17 +109,21 @@ class NewtonModels:
         spare : float, default=0.0
             What may be left at least.
         row_sums : RowSums, optional
-            The sums at the start, if they are known; one set of them is for all sets. Without Hessians they are read.
+            The sums at the start, if they are known; one set of them is for all sets.
+        hessians : float64 array [sets, targets, n, n], optional
+            Of a sample of the rows, to begin with; by default they are those at the start.
         halvings : int, default=HALVINGS
             Of a step that does not help.
         near : float, default=0.0
             Share of an objective: with a smaller excess a Hessian serves for the next point, too. With 0, the sums at
             the end have Hessians.
         """
-        if row_sums is None or row_sums.hessians is None:
-            row_sums = self.sums.read(points)
+        if row_sums is None or (hessians is None and row_sums.hessians is None):
+            row_sums = self.sums.read(points, hessians is None)
         values, gradients = self.objectives(points, row_sums)
-        hessians, of_hessians = self._hessians(row_sums), points
+        of_hessians = None
+        if hessians is None:
+            hessians, of_hessians = self._hessians(row_sums), points
         steps, gaps = newton_steps(hessians, gradients)
         slow = stalled = False
         for taken in range(most + 1):
@@ -137,7 +141,12 @@ class NewtonModels:
                 rose = ~(tried_values <= values * (1 + RISE))
                 if not rose.any():
                     break
-                lengths[rose] /= 2
+                if of_hessians is points:
+                    lengths[rose] /= 2
+                    continue
+                row_sums = self.sums.read(points)
+                hessians, of_hessians = self._hessians(row_sums), points
+                steps, gaps = newton_steps(hessians, self.objectives(points, row_sums)[1])
             if rose.any():
                 break
             points, values = tried, tried_values
@@ -156,27 +165,30 @@ class NewtonModels:
         """
         wanted = tol
         for _ in range(ROUNDS):
-            reliable = self._reliable(fit)
-            if reliable.all() or not fit.converged.all():
-                break
-            wanted /= 10
+            if fit.of_hessians is not None:
+                reliable = self._reliable(fit, fit.of_hessians)
+                if reliable.all() or not fit.converged.all():
+                    break
+                wanted /= 10
             more = self.minimise(fit.points, wanted, most - fit.steps, row_sums=fit.row_sums)
             fit = more._replace(steps=fit.steps + more.steps)
         gaps = np.where(reliable | ~np.isfinite(fit.gaps), fit.gaps, fit.values)
         return fit._replace(gaps=gaps, converged=gaps <= tol * np.maximum(fit.values, self.floors))
 
-    def _reliable(self, fit: NewtonFit) -> NDArray[np.bool_]:
+    def _reliable(self, fit: NewtonFit, of_hessians: Floats) -> NDArray[np.bool_]:
         """Return whether gaps [1, targets] say how far the optimum is, after one more read.
 
-        The third derivative of log loss is at most the second, times the change of a score. So a Hessian is about that
-        of all points up to the end of a step, if no score changes by much on the way (F. Bach, "Self-concordant
-        analysis for logistic regression", 2010). Beside an outlier one may; and a Hessian may be nearly singular.
+        They do if the Hessian is not nearly singular, and would keep its most on the way from its point to the end of a
+        step. Beside an outlier it may not: one row is all that a direction has, and its second derivative falls.
         """
         steps, gaps = newton_steps(fit.hessians, self.objectives(fit.points, fit.row_sums)[1])
         if not np.isfinite(gaps).all():
             return np.zeros(gaps.shape, np.bool_)
-        seen = np.linalg.eigvalsh(_scaled(fit.hessians)[0])[..., 0] >= BLIND
-        return np.asarray(seen & (self.sums.largest_scores((fit.points + steps - fit.of_hessians)[0]) <= MOST_CHANGE))
+        scaled, size = _scaled(fit.hessians)
+        others = [fit.points + steps] if of_hessians is fit.points else [fit.points, fit.points + steps]
+        lost = self.sums.lost_curvature(of_hessians[0], [each[0] for each in others])
+        lost = lost / self._totals[..., None, None] / (size[..., :, None] * size[..., None, :])
+        return np.asarray(np.linalg.eigvalsh(scaled - lost / MOST_LOST)[..., 0] >= BLIND)
 
     def objectives(self, points: Floats, row_sums: RowSums) -> tuple[Floats, Floats]:
         """Return values [sets, targets] and gradients [sets, targets, n] of the objectives."""
@@ -272,20 +284,22 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
     weights = None if problem.weights is None else problem.weights.astype(np.float32)
     rows, most = StandardRows(table, spreads), min(problem.max_iter, MOST_STEPS)
     models, start = newton_models(problem, rows, targets, weights)
-    points, row_sums = start, None
+    points, row_sums, hessians = start, None, None
     for chosen in samples(len(targets), start.shape[2]):
         labels, of_some = targets[chosen], None if weights is None else weights[chosen]
         seen = labels if of_some is None else labels * (of_some > 0)
         if (seen.min(axis=0) == -1).all() and (seen.max(axis=0) == 1).all():
             some, _ = newton_models(problem, StandardRows(table[chosen], spreads), labels, of_some)
             spare = NOISE * start.shape[2] / (2 * len(chosen))
-            points = some.minimise(points, problem.tol, min(most, SAMPLE_STEPS), spare, near=NEAR).points
+            few = min(most, SAMPLE_STEPS)
+            fit = some.minimise(points, problem.tol, few, spare, hessians=hessians, near=NEAR)
+            points, hessians = fit.points, fit.hessians
     if points is not start:
-        row_sums = models.sums.read(points)
+        row_sums = models.sums.read(points, hessians=False)
         if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
-            points, row_sums = np.where(worse[..., None], start, points), None
+            points, row_sums, hessians = np.where(worse[..., None], start, points), None, None
     halvings = HALVINGS if points is start else FEW_HALVINGS
-    fit = models.minimise(points, problem.tol, most, row_sums=row_sums, halvings=halvings, near=NEAR)
+    fit = models.minimise(points, problem.tol, most, 0.0, row_sums, hessians, halvings, NEAR)
     if points is not start and not fit.converged.all():
         fit = models.minimise(start, problem.tol, most, near=NEAR)
     fit = models.made_reliable(fit, problem.tol, most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from .solution import Floats
 from .standard_rows import StandardRows
 
 Singles = NDArray[np.float32]
+
+KEPT = 0.5  # of the second derivative of a row, that counts as no loss
 
 
 class Curve(NamedTuple):
@@ -93,9 +95,9 @@ class ExactSums:
         counts = [np.full(targets.shape[1], float(span.stop - span.start)) for span in spans]
         self.totals = np.stack(counts if weights is None else [weights[span].sum(0, np.float64) for span in spans])
         m = rows.shape[1]
-        self._whole = np.eye(m + fit_intercept, m + 1)  # from a point to weights of the columns and the constant
-        if not fit_intercept:
-            self._whole[:, m] = rows.mean / rows.spread
+        self._whole = np.eye(m + fit_intercept, m + 1)  # from a point to weights of values of a tile, and a constant
+        self._whole[:m, :m] *= rows.scale
+        self._whole[:m, m] = (0 if fit_intercept else rows.mean / rows.spread) - rows.shift * rows.scale
 
     def read(self, points: Floats, hessians: bool = True) -> RowSums:
         """Read all rows once, for points [sets, targets, n]."""
@@ -107,17 +109,17 @@ class ExactSums:
         weights = (points @ self._whole).reshape(-1, columns).T.astype(np.float32)
         for part, span, tile in self.rows.tiles(sets * targets):
             labels = _repeated(self.targets[span], sets)
-            loss, slope, bend = self._curve(tile @ weights * labels)
+            loss, slope, bend = self._curve(_scores(tile, weights) * labels)
             slope *= labels
             if self.weights is not None:
                 of_rows = _repeated(self.weights[span], sets)
                 loss, slope, bend = loss * of_rows, slope * of_rows, bend * of_rows
-            values[part] += loss.sum(axis=0, dtype=np.float64)
-            gradients[part] += slope.T @ tile
+            values[part] += loss.T.sum(axis=1)
+            gradients[part, :, :-1] += slope.T @ tile
+            gradients[part, :, -1] += slope.T.sum(axis=1)
             if hessians:
                 for k, root in enumerate(np.sqrt(bend).T):
-                    scaled = tile * root[:, None]
-                    bends[part, k] += scaled.T @ scaled
+                    _add_products(bends[part, k], tile, root)
         shape = parts, sets, targets
         n = points.shape[2]
         return RowSums(
@@ -126,19 +128,52 @@ class ExactSums:
             (self._whole @ bends @ self._whole.T).reshape(*shape, n, n) if hessians else None,
         )
 
-    def largest_scores(self, points: Floats) -> Floats:
-        """Return the largest absolute scores [targets] of points [targets, n], after one more read.
+    def lost_curvature(self, points: Floats, others: Sequence[Floats]) -> Floats:
+        """Return what Hessians at some points owe to rows whose second derivative is less at others, in one more read.
 
-        Rows without weight are left out.
+        Parameters
+        ----------
+        points : float64 array [targets, n]
+        others : sequence of float64 arrays [targets, n]
+
+        Returns
+        -------
+        float64 array [targets, n, n], the sum over rows that keep less than `KEPT` of their second derivative at one
+        of the others
         """
         self.reads += 1
-        found, weights = np.zeros(len(points)), (points @ self._whole).T.astype(np.float32)
-        for _, span, tile in self.rows.tiles(len(points)):
-            scores = np.abs(tile @ weights)
-            if self.weights is not None:
-                scores *= self.weights[span] > 0
-            found = np.maximum(found, scores.max(axis=0, initial=0.0))
-        return found
+        targets, columns = len(points), self._whole.shape[1]
+        weights = (np.concatenate([points, *others]) @ self._whole).T.astype(np.float32)
+        lost = np.zeros((targets, columns, columns))
+        for _, span, tile in self.rows.tiles(weights.shape[1]):
+            labels = _repeated(self.targets[span], 1 + len(others))
+            bend, *bends = np.split(self._curve(_scores(tile, weights) * labels).bend, 1 + len(others), axis=1)
+            less = ~np.logical_and.reduce([each >= KEPT * bend for each in bends])
+            for k in np.flatnonzero(less.any(axis=0)):
+                rows = np.flatnonzero(less[:, k])
+                of_rows = bend[rows, k] if self.weights is None else bend[rows, k] * self.weights[span][rows, k]
+                _add_products(lost[k], tile[rows], np.sqrt(of_rows))
+        return np.asarray(self._whole @ lost @ self._whole.T)
+
+
+def _scores(tile: Singles, weights: Singles) -> Singles:
+    """Return scores [r, points] of rows [r, m] for weights [m + 1, points], of which the last are constants."""
+    scores: Singles = tile @ weights[:-1]
+    scores += weights[-1]
+    return scores
+
+
+def _add_products(total: Floats, tile: Singles, root: Singles) -> None:
+    """Add the products of each two columns of rows [r, m] and a column of ones to a sum [m + 1, m + 1].
+
+    Rows are multiplied by the roots [r] of their weights.
+    """
+    scaled = tile * root[:, None]
+    total[:-1, :-1] += scaled.T @ scaled
+    with_ones = root @ scaled
+    total[:-1, -1] += with_ones
+    total[-1, :-1] += with_ones
+    total[-1, -1] += np.square(root, dtype=np.float64).sum()
 
 
 def _repeated(columns: Singles, times: int) -> Singles:

@@ -13,7 +13,9 @@ from bitlane.quantization.row_table import dense_pieces
 Floats = NDArray[np.float64]
 Tile = NDArray[np.float32]
 
-TILE_VALUES = 1 << 17  # of a tile with the numbers of its rows: 512 KiB
+TILE_VALUES = 1 << 18  # of a tile with the numbers of its rows: 1 MiB
+NEAR_0 = 2.0  # deviations: sums of float32 values whose mean is nearer to 0 lose no digits when it is taken off later
+MODERATE = 2.0**-40, 2.0**40  # deviations whose squares float32 sums
 KEPT_BYTES = 1 << 26
 LOOKED_AT = 1_024  # rows whose mean and deviation columns are standardised by
 
@@ -53,7 +55,9 @@ def _moments(pieces: Any, rows: int, first: Floats) -> tuple[Floats, Floats]:
 
 
 class StandardRows:
-    """The varying columns of a table with a mean of about 0 and a standard deviation of about 1, and a column of ones.
+    """The varying columns of a table, with a mean of about 0 and a standard deviation of about 1.
+
+    Float32 columns that are near to that are read as they are: `shift` and `scale` are applied to sums over rows.
 
     Parameters
     ----------
@@ -64,6 +68,15 @@ class StandardRows:
         Where parts of the rows begin and end: 0 and the number of rows by default.
     kept_bytes : int, default=KEPT_BYTES
         Up to which standardised rows are kept instead of made anew in each read.
+
+    Attributes
+    ----------
+    active : int array [m]
+        The varying columns.
+    mean, spread : float64 arrays [m]
+        Theirs.
+    shift, scale : float64 arrays [m]
+        A standardised value is ``(value - shift) * scale`` of a value of a tile.
     """
 
     def __init__(self, X: Any, spreads: ColumnSpread, ends: Sequence[int] | None = None, kept_bytes: int = KEPT_BYTES):
@@ -72,10 +85,17 @@ class StandardRows:
         self.mean, self.spread = spreads.mean[self.active], spreads.spread[self.active]
         self.shape, self.columns = (len(X), len(self.active)), X.shape[1]
         self.ends = [0, len(X)] if ends is None else list(ends)
+        away = np.abs(self.mean) / self.spread
+        single = X.dtype == np.float32
+        moderate = (self.spread > MODERATE[0]) & (self.spread < MODERATE[1])
+        plain = single and isinstance(X, np.ndarray) and len(self.active) == self.columns
+        self._as_given = bool(plain and moderate.all() and (away <= NEAR_0).all())
+        ones = np.ones(len(self.active))
+        self.shift, self.scale = (self.mean, 1 / self.spread) if self._as_given else (0 * ones, ones)
         # Float32 differences from a mean that is far from 0 lose digits.
-        far = (np.abs(self.mean) > 64 * self.spread) | (self.spread < np.finfo(np.float32).tiny)
-        self._kind = np.float32 if X.dtype == np.float32 and not far.any() else np.float64
-        self._kept: Tile | None = None
+        far = (away > 64) | (self.spread < np.finfo(np.float32).tiny)
+        self._kind = np.float32 if single and not far.any() else np.float64
+        self._kept: Tile | None = X if self._as_given else None
         self._kept_bytes = kept_bytes
 
     @property
@@ -84,12 +104,12 @@ class StandardRows:
         return int(self._X.size * self._X.dtype.itemsize)
 
     def tiles(self, numbers: int) -> Iterator[tuple[int, slice, Tile]]:
-        """Yield all rows in order: their part, where they are, and their values float32 [r, m + 1], not to be changed.
+        """Yield all rows in order: their part, where they are, and their values float32 [r, m], not to be changed.
 
         `numbers` is how many numbers more of each row a cache should hold.
         """
-        rows, width = self.shape[0], self.shape[1] + 1
-        step = max(1, TILE_VALUES // (width + numbers))
+        rows, width = self.shape
+        step = max(1, TILE_VALUES // (width + 1 + numbers))
         if self._kept is None and 4 * rows * width <= self._kept_bytes:
             self._kept = np.empty((rows, width), np.float32)
             for first in range(0, rows, step):
@@ -120,5 +140,4 @@ class StandardRows:
         rows = rows if len(self.active) == rows.shape[1] else rows[:, self.active]
         away = np.subtract(rows, self.mean.astype(self._kind), dtype=self._kind)
         away *= (1.0 / self.spread).astype(self._kind)
-        tile[:, :-1] = away
-        tile[:, -1] = 1
+        tile[:] = away

@@ -24,9 +24,12 @@ def of_loss(loss, margin):
 
 
 def table(random, rows, n):
-    """Columns of other means and scales, in a type of numbers; one is constant."""
-    X = random.normal(size=(rows, n)) * 10.0 ** random.uniform(-1, 1, n) + 5 * random.normal(size=n)
-    X[:, random.integers(n)] = 3
+    """Columns of other means and scales, in a type of numbers; often one is constant, and often means are near 0."""
+    X = random.normal(size=(rows, n)) * 10.0 ** random.uniform(-1, 1, n) + random.choice([0.05, 5]) * random.normal(
+        size=n
+    )
+    if random.integers(2):
+        X[:, random.integers(n)] = 3
     return (X * 20).astype(np.int32) if random.integers(3) == 0 else X.astype(random.choice([np.float32, np.float64]))
 
 
@@ -63,6 +66,32 @@ def test_sums_are_those_of_float64(loss, seed, monkeypatch):
     again = sums.read(points, hessians=False)
     assert again.hessians is None
     np.testing.assert_array_equal(again.gradients, found.gradients)
+
+
+def test_lost_curvature_is_of_the_rows_that_lose_half_of_it(seed, monkeypatch):
+    random = np.random.default_rng(seed)
+    rows, targets, others = (int(random.integers(low, high)) for low, high in ((20, 300), (1, 4), (1, 3)))
+    monkeypatch.setattr(standard_rows, "TILE_VALUES", int(random.integers(1, 3000)))
+    X = table(random, rows, int(random.integers(2, 8)))
+    y = random.choice([-1, 1], (rows, targets))
+    weights = [None, random.uniform(0, 2, (rows, targets))][random.integers(2)]
+    standard = StandardRows(X, spread_of(X))
+    sums = ExactSums(
+        standard, y.astype(np.float32), "log_loss", None if weights is None else weights.astype(np.float32)
+    )
+    points = random.normal(size=(1 + others, targets, standard.shape[1] + 1))
+    lost = sums.lost_curvature(points[0], list(points[1:]))
+    coef, constant = standard.in_user_units(points, fit_intercept=True)
+    columns = np.c_[(X[:, standard.active] - standard.mean) / standard.spread, np.ones(rows)]
+    for k in range(targets):
+        bends = of_loss("log_loss", y[:, k, None] * (X @ coef[:, k].T + constant[:, k]))[2]
+        kept = bends[:, 1:].min(axis=1) / bends[:, 0]
+        of_rows = bends[:, 0] if weights is None else bends[:, 0] * weights[:, k]
+        sure = np.abs(kept - 0.5) > 1e-3  # rounding may take either side for others
+        at_least = (columns.T * (of_rows * (kept < 0.5) * sure)) @ columns
+        unsure = np.diagonal((columns.T * (of_rows * ~sure)) @ columns)
+        away = np.abs(lost[k] - at_least)
+        assert (away <= 1e-3 * np.abs(at_least) + 1e-4 * rows + np.sqrt(np.outer(unsure, unsure))).all()
 
 
 def objective(problem, k, point):
