@@ -16,10 +16,11 @@ from .least_squares import CenteredMoments, LeastSquares
 from .moments import coded_moments, float_moments
 from .problem import Problem
 from .refinement import refine
-from .rounding import rounding_excess
+from .rounding import product_excess, rounding_excess
 from .solution import Floats, Solution
 
 STEPS = 50  # of a refinement, at most
+SINGLES = 1 << 20  # values of a table from which on float32 products save time
 
 
 def solve_by_gram(problem: Problem) -> Solution:
@@ -37,10 +38,8 @@ def solve_by_gram(problem: Problem) -> Solution:
             found, over, more = _from_codes(problem, rows, models, weights)
             columns, bytes_read = rows.columns, bytes_read + rows.stored_bytes + more * stored_bytes(table)
         else:
-            moments = float_moments(table, problem.targets[:, models], weights)
-            found, over = _minimum(problem, CenteredMoments.of(moments, problem.fit_intercept))
-            more, columns = 0, np.arange(table.shape[1])
-            bytes_read += stored_bytes(table)
+            found, over, more = _from_floats(problem, models, weights)
+            columns, bytes_read = np.arange(table.shape[1]), bytes_read + (1 + more) * stored_bytes(table)
         coef[np.ix_(models, columns)], intercept[models] = found.coefficients.T, found.intercepts
         objective[models] = found.squared_errors / 2 + problem.penalty(found.coefficients)
         excess[models] = over * objective[models]
@@ -78,6 +77,33 @@ def _from_codes(
         return *_minimum(problem, centered), 1
     refined = refine(found, centered, inverse, exact, targets, weights, STEPS, problem.tol / 10)
     return refined.solution, refined.excess, refined.reads
+
+
+def _from_floats(
+    problem: Problem, models: NDArray[np.intp], weights: Floats | None
+) -> tuple[LeastSquares, Floats, int]:
+    """Return a solution, what it is above the optimum, over the objective, and how often rows were read anew.
+
+    Products of a large table are float32; float64 where those are predicted to cost more than the tolerance; and where
+    these do, too, the solution moves on to the optimum of the rows.
+    """
+    table, targets = problem.table, problem.targets[:, models]
+    large = table.shape[0] * table.shape[1] >= SINGLES
+    if problem.lasso:
+        moments = float_moments(table, targets, weights)
+        return *_minimum(problem, CenteredMoments.of(moments, problem.fit_intercept)), 0
+    for reads, single in enumerate((True, False) if large else (False,)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = float_moments(table, targets, weights, dtype=np.float32 if single else np.float64)
+        if single and not (np.isfinite(moments.gram).all() and np.isfinite(moments.products).all()):
+            continue
+        centered = CenteredMoments.of(moments, problem.fit_intercept)
+        found, inverse = centered.ridge(problem.ridge * moments.weight)
+        over = product_excess(inverse, found, centered, single)
+        if (over <= problem.tol).all():
+            return found, over, reads
+    refined = refine(found, centered, inverse, table, targets, weights, STEPS, problem.tol / 10)
+    return refined.solution, refined.excess, 1 + refined.reads
 
 
 def _minimum(problem: Problem, centered: CenteredMoments) -> tuple[LeastSquares, Floats]:

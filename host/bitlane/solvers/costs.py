@@ -20,7 +20,7 @@ from bitlane.support.processors import processors
 
 from .moments import coded_moments, float_moments
 
-FORMAT = 1
+FORMAT = 2
 TINY, ROWS = 256, 16_384  # rows of the tables that are measured
 FEW, MANY = 32, 256  # their columns
 REPEATS = 3
@@ -97,7 +97,7 @@ def _seconds(work: Callable[[np.ndarray], None], rows: int, columns: int) -> flo
 
 
 def _float_gram(table: np.ndarray) -> None:
-    float_moments(table, table[:, 0])
+    float_moments(table, table[:, 0], dtype=np.float32)
 
 
 def _code_gram(table: np.ndarray) -> None:

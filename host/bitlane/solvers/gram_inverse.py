@@ -56,10 +56,17 @@ class GramInverse:
 
     def __matmul__(self, right: Floats) -> Floats:
         """Return the product with [m, K]: of the solutions of systems, those with the least sums of squares."""
-        halves = _forward(self._root, self._scale * self._lean(right)[self._kept])
+        return self._lean(self.basic(self._lean(right)))
+
+    def basic(self, right: Floats) -> Floats:
+        """Return solutions [m, K] of systems in which columns that are combinations of others have zeros."""
         found = np.zeros_like(right)
-        found[self._kept] = self._scale * _backward(self._root, halves)
-        return self._lean(found)
+        found[self._kept] = self._scale * _backward(self._root, self._halves(right))
+        return found
+
+    def energy(self, right: Floats) -> Floats:
+        """Return the products [K] of right sides [m, K] and their solutions."""
+        return np.asarray((self._halves(right) ** 2).sum(axis=0))
 
     def diagonal(self) -> Floats:
         """Return the diagonal, float64 [m]."""
@@ -67,6 +74,9 @@ class GramInverse:
         factor[:, self._kept] = _forward(self._root, np.eye(self.rank)) * self._scale[:, 0]
         factor -= (factor @ self._flat) @ self._flat.T
         return np.asarray((factor**2).sum(axis=0))
+
+    def _halves(self, right: Floats) -> Floats:
+        return _forward(self._root, self._scale * right[self._kept])
 
     def _lean(self, vectors: Floats) -> Floats:
         """Return vectors [m, K] without what changes no prediction."""

@@ -18,6 +18,7 @@ from bitlane.encoded.coded_rows import Floats
 from .gram_inverse import EPSILON, GramInverse
 from .moments import Moments
 
+MOST_ROUNDED = 1e-12  # of the explained squares, that the solution with the least sum of squares may lose
 SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
 
@@ -99,7 +100,16 @@ class CenteredMoments:
     def ridge(self, alpha: float) -> tuple[LeastSquares, GramInverse]:
         """Return the solution with a penalty, and what solved its equations."""
         inverse = self.inverse(alpha)
-        return self.solution(inverse @ self.products, alpha, inverse.rank), inverse
+        v = inverse @ self.products
+        # In far different units the directions that change no prediction are rounded: some zeros are better then.
+        rounded = inverse.energy(self.residual(v, alpha)) > MOST_ROUNDED * inverse.energy(self.products)
+        if rounded.any():
+            v = np.where(rounded, inverse.basic(self.products), v)
+        return self.solution(v, alpha, inverse.rank), inverse
+
+    def residual(self, v: Floats, alpha: float) -> Floats:
+        """Return what the normal equations miss at coefficients [m, K]: half of the negative gradient."""
+        return np.asarray(self.products - self.gram @ v - alpha * v)
 
     def solution(self, v: Floats, alpha: float, rank: int) -> LeastSquares:
         """Return coefficients [m, K] with what belongs to them."""

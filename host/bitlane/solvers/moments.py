@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bitlane.encoded.coded_rows import CodedRows, Codes, CodeScale, Floats
 from bitlane.quantization.row_table import dense_pieces
 
 from .gram import GramSum, Integers
 
+Singles = NDArray[np.float32]
+
 DIGIT_BITS = 8
 TARGET_DIGITS = 5
+LOOKED_AT, NEAR_0 = 1_024, 0.5  # rows for a center; deviations of a mean from 0
 LARGEST_MULTIPLICITY = 1 << 16  # of integer weights, whose sums are exact
 
 
@@ -171,11 +174,15 @@ def coded_fold_moments(
 
 
 def float_moments(
-    X: Any, targets: ArrayLike, weights: ArrayLike | None = None, center: Floats | None = None
+    X: Any,
+    targets: ArrayLike,
+    weights: ArrayLike | None = None,
+    center: Floats | None = None,
+    dtype: DTypeLike = np.float64,
 ) -> Moments:
     """Return the moments of a table of floats by BLAS, quicker than from codes for tables of few columns.
 
-    Products are float64, of differences from `center`, in blocks of about a million values.
+    Products are of differences from `center`, in blocks of about a million values, whose sums are float64.
 
     Parameters
     ----------
@@ -183,7 +190,9 @@ def float_moments(
     targets : array [rows] or [rows, K]
     weights : array [rows], optional
     center : float64 array [m], optional
-        Default: the means of the first block.
+        Numbers of that dtype; by default about the means of the first block, of some of its rows.
+    dtype : {np.float64, np.float32}
+        Of differences and products; `rounding.product_excess` tells what the latter costs.
     """
     y = target_matrix(targets)
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
@@ -194,8 +203,8 @@ def float_moments(
         here = slice(first, first + len(piece))
         first += len(piece)
         if center is None:
-            center = piece.mean(axis=0, dtype=np.float64) if len(piece) else np.zeros(piece.shape[1])
-        found = _of_floats(piece - center, y[here] - middle, w[here], center, middle)
+            center = _center_of(piece, dtype)
+        found = _of_floats(_differences(piece, center, dtype), y[here] - middle, w[here], center, middle)
         total = found if total is None else total + found
     assert total is not None
     return total
@@ -324,20 +333,41 @@ def _parts(
                 yield (int(fold), bit), chosen
 
 
-def _of_floats(u: Floats, v: Floats, w: Floats, center: Floats, target_center: Floats) -> Moments:
-    """Return the moments of values less their centers."""
-    weighted = u if (w == 1).all() else u * w[:, None]
+def _of_floats(u: Floats | Singles, v: Floats, w: Floats, center: Floats, target_center: Floats) -> Moments:
+    """Return the moments of values less their centers; products are of the dtype of u."""
+    weighted = u if (w == 1).all() else u * w[:, None].astype(u.dtype)
+    gram = (weighted.T @ u).astype(np.float64, copy=False)
+    if u.dtype == np.float32 and u[:, np.diag(gram) == 0].any():
+        gram[:] = np.inf  # squares of values that are not 0 are too small
     return Moments(
         int(np.count_nonzero(w)),
         float(w.sum()),
         center,
-        weighted.T @ u,
-        weighted.sum(axis=0),
-        weighted.T @ v,
+        gram,
+        (np.ones(len(u), u.dtype) @ weighted).astype(np.float64, copy=False),
+        (weighted.T @ v.astype(u.dtype, copy=False)).astype(np.float64, copy=False),
         target_center,
         w @ v,
         w @ v**2,
     )
+
+
+def _center_of(rows: NDArray[Any], dtype: DTypeLike) -> Floats:
+    """Return about the means [m] of rows; as float32, 0 where the mean is near, so that often nothing is taken off."""
+    if not len(rows):
+        return np.zeros(rows.shape[1])
+    some = rows[:: -(-len(rows) // LOOKED_AT)].astype(np.float64, copy=False)
+    mean = some.mean(axis=0)
+    if dtype == np.float32:
+        mean[np.abs(mean) <= NEAR_0 * some.std(axis=0)] = 0
+    return np.asarray(mean.astype(dtype).astype(np.float64))
+
+
+def _differences(rows: NDArray[Any], center: Floats, dtype: DTypeLike) -> Floats | Singles:
+    """Return rows less a center of this dtype, rounded once."""
+    if dtype == rows.dtype == np.float32:
+        return rows - center.astype(np.float32) if center.any() else rows
+    return np.asarray((rows - center).astype(dtype, copy=False))
 
 
 def _are_multiplicities(w: Floats) -> bool:

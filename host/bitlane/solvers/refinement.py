@@ -104,7 +104,7 @@ def refine(
     spread[centered.constant] = np.inf
     found = replace(solution, coefficients=v, intercepts=rows.intercepts(v), squared_errors=errors / rows.weight)
     correlation = (np.abs(residual) / spread[:, None]).max(axis=0, initial=0.0) / np.sqrt(objective)
-    return Refinement(found, 1 + done, np.maximum(energy, 0.0) / objective, correlation)
+    return Refinement(found, 1 + done, inverse.energy(residual) / objective, correlation)
 
 
 class _ExactRows:

@@ -1,4 +1,4 @@
-"""What the rounding of codes costs a solution: estimates from the codes alone."""
+"""What rounding costs a solution, of codes or of float32 sums: estimates without another read of the values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from bitlane.encoded.coded_rows import Floats
 
 from .coded_objective import CodedObjective
 from .gram_inverse import GramInverse
-from .least_squares import LeastSquares
+from .least_squares import CenteredMoments, LeastSquares
+
+# What sums of products of a piece of a table are off, over the root of the product of the two sums of squares.
+SINGLE, DOUBLE = 2.0**-18, 2.0**-47
+NOTHING = 1e-9  # of the squares of targets: an objective below it is rounding
+MOST_INFLATED = 1e3  # variance of a coefficient, over what it were if its column depended on no other
 
 
 def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float, variances: Floats) -> Floats:
@@ -35,6 +40,37 @@ def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float,
     random = solution.squared_errors * float(variance @ inverse.diagonal())
     objective = solution.squared_errors * weight + solution.alpha * (v**2).sum(axis=0)
     return np.asarray((systematic + random) / np.maximum(objective, np.finfo(np.float64).tiny))
+
+
+def product_excess(inverse: GramInverse, solution: LeastSquares, centered: CenteredMoments, single: bool) -> Floats:
+    """Return about how far a solution from rounded products is above the minimum, over the objective: [K].
+
+    With H the Gram matrix with the penalty, d**2 its diagonal before columns were centred, v the coefficients and y
+    the targets, a product of columns j and k is off by about ``e d_j d_k``, with e `SINGLE` or `DOUBLE`. So the
+    gradient is off by ``e d_j S``, with S**2 the sum of ``(d v)**2`` and y**2, and sums of squares by ``e S**2``. What
+    the solution misses of its own equations is counted, too. An objective is at least `NOTHING` of y**2.
+
+    Parameters
+    ----------
+    inverse : GramInverse
+        Of the Gram matrix of the products with the penalty, centred if there is an intercept.
+    solution : LeastSquares
+    centered : CenteredMoments
+        Those of the products.
+    single : bool
+        Whether these are float32. Then it is infinite where columns are combinations of others or nearly so, whose
+        coefficients rounding would decide.
+    """
+    moments, v, e = centered.moments, solution.coefficients, SINGLE if single else DOUBLE
+    squares = np.diag(moments.gram)
+    inflation = squares * inverse.diagonal()
+    total = squares @ v**2 + moments.target_squares
+    objective = solution.squared_errors * moments.weight + solution.alpha * (v**2).sum(axis=0)
+    missed = inverse.energy(centered.residual(v, solution.alpha))
+    least = np.maximum(NOTHING * moments.target_squares, np.finfo(np.float64).tiny)
+    over = ((e**2 * inflation.sum() + e) * total + missed) / np.maximum(objective, least)
+    seen = not single or (solution.rank == solution.varying and inflation.max(initial=0.0) <= MOST_INFLATED)
+    return over if seen else np.full_like(over, np.inf)
 
 
 def rounding_bound(objective: CodedObjective, points: Floats, values: Floats) -> Floats:
