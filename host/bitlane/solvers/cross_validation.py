@@ -149,7 +149,7 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
         )
         for at in range(len(alphas))
     ]
-    return PathFit(losses.mean(axis=2), solutions, 0)
+    return PathFit(losses.mean(axis=2), solutions, coef[:, :-1], intercept[:, :-1], 0)
 
 
 def _path(problem: Problem, moments: Moments, alphas: Sequence[float]) -> list[tuple[LeastSquares, Floats]]:
@@ -223,7 +223,8 @@ def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
             done[some, sides] = fit.converged.reshape(found)
             iterations, passes = iterations + fit.iterations, passes + fit.passes + fit.exact_reads
             read += fit.bytes_read + fit.exact_reads * (0 if is_encoded else stored_bytes(table))
-    losses = held_out_losses(problem, folds, coef[:, :-1], intercept[:, :-1])
+    of_folds = coef[:, :-1], intercept[:, :-1]
+    losses = held_out_losses(problem, folds, *of_folds)
     solutions = [
         Solution(
             "centered",
@@ -238,7 +239,7 @@ def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
         )
         for at in range(len(alphas))
     ]
-    return PathFit(losses.mean(axis=2), solutions, int(np.count_nonzero(~done[:, :-1])))
+    return PathFit(losses.mean(axis=2), solutions, *of_folds, int(np.count_nonzero(~done[:, :-1])))
 
 
 def _masks(problem: Problem, folds: Folds) -> tuple[NDArray[np.float32], NDArray[np.intp]]:

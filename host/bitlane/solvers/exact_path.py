@@ -43,7 +43,7 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
     whole, start = newton_models(problem, rows, targets, weights)
     fitted, held = patterns.T.reshape(2, len(folds), -1)
     points, row_sums, most = start, None, min(problem.max_iter, MOST_STEPS)
-    losses, fits, steps, unfinished = np.empty((len(alphas), len(folds))), [], 0, 0
+    losses, fits, ends, steps, unfinished = np.empty((len(alphas), len(folds))), [], [], 0, 0
     for at, alpha in enumerate(alphas):
         of_all = replace(whole, ridge=whole.ridge * (alpha / problem.alpha))
         fit = of_all.minimise(points, problem.tol, most, row_sums=row_sums)
@@ -54,6 +54,7 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
         of_folds = replace(of_all, fitted=fitted)
         begin = np.repeat(points, len(folds), axis=0)
         of_fold = of_folds.minimise(begin, problem.tol, most, row_sums=row_sums, near=NEAR_ALL)
+        ends.append(of_fold.points)
         losses[at] = replace(of_all, fitted=held).mean_losses(of_fold.row_sums).mean(axis=1)
         steps += fits[-1].steps + of_fold.steps
         unfinished += int(np.count_nonzero(~of_fold.converged))
@@ -71,4 +72,5 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
         )
         for fit in fits
     ]
-    return PathFit(losses, solutions, unfinished)
+    coef, intercept = rows.in_user_units(np.stack(ends), problem.fit_intercept)
+    return PathFit(losses, solutions, coef, intercept, unfinished)

@@ -55,12 +55,17 @@ class PathFit:
         Mean losses of the held-out rows, and of the models of a fold.
     solutions : list of Solution
         Of all rows, for each penalty.
+    coef : float64 array [alphas, folds, models, n]
+        Of the models of the folds.
+    intercept : float64 array [alphas, folds, models]
     unfinished : int
         Number of models of folds that did not converge.
     """
 
     losses: Floats
     solutions: list[Solution]
+    coef: Floats
+    intercept: Floats
     unfinished: int
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from bitlane import LinearClassifier, LinearRegressor, SGDClassifier, SGDRegressor, __version__
 from bitlane.encoded.table import EncodedTable
-from bitlane.solvers.centered import solve_centered
-from bitlane.solvers.least_squares import ridge_path
-from bitlane.solvers.linear_models import linear_models
-from bitlane.solvers.moments import Moments, coded_fold_moments
+from bitlane.solvers.cross_validation import solve_path
+from bitlane.solvers.held_out import Folds
+from bitlane.solvers.problem import Problem
 
 from .contender import FittedModels, Program
-from .problems import Doubles, FitProblem
+from .problems import FitProblem
 from .with_numpy import EPOCHS
 from .with_scikit import always
 
@@ -42,40 +40,17 @@ def estimator(problem: FitProblem, tolerance: float, stored: EncodedTable | None
     return FittedModels(model.coef_, model.intercept_, model.solution_.bytes_read)
 
 
-def searched_squares(problem: FitProblem, rung: Any, stored: EncodedTable | None) -> FittedModels:
-    """Solve ridge regressions from exact integer Gram matrices of codes, one for each fold, in one read."""
-    table = stored or encoded(problem)
-    folds = np.zeros(len(problem.X), np.intp)
-    for fold in range(problem.folds):
-        folds[~problem.kept(fold)] = fold
-    pieces = coded_fold_moments(table.coded, problem.y, folds, threads=1)
-    total = sum(pieces[1:], start=pieces[0])
-    coef, intercept = _empty(problem)
-    for fold in range(problem.folds):
-        moments: Moments = total - pieces[fold]
-        for place, found in enumerate(ridge_path(moments, [alpha * moments.weight for alpha in problem.alphas])):
-            coef[fold, place][:, table.column_codes.active] = found.coefficients.T
-            intercept[fold, place] = found.intercepts
-    return FittedModels(coef, intercept, _bytes(problem, stored) + table.stored_bytes)
-
-
 def searched(problem: FitProblem, tolerance: float, stored: EncodedTable | None) -> FittedModels:
-    """Fit all folds and penalties side by side, by passes over the codes."""
-    table = stored or encoded(problem)
-    models = list(product(range(problem.folds), problem.alphas, range(problem.y.shape[1])))
-    chosen = linear_models(
-        problem.y,
-        problem.loss,
-        [alpha for _, alpha, _ in models],
-        float(problem.penalty == "l1"),
-        np.stack([problem.kept(fold) for fold in range(problem.folds)], 1),
-        [target for _, _, target in models],
-        [fold for fold, _, _ in models],
-    )
-    found = solve_centered(table.coded, chosen, tol=tolerance, threads=1)
-    coef = _empty(problem)[0]
-    coef.reshape(len(models), -1)[:, table.column_codes.active] = found.coefficients
-    return FittedModels(coef, found.intercepts, found.bytes_read + _bytes(problem, stored))
+    """Solve for all folds and penalties as `LinearRegressorCV` and `LinearClassifierCV` do."""
+    rows: Any = problem.X if stored is None else stored
+    l1_ratio = float(problem.penalty == "l1")
+    whole = Problem(rows, problem.y.astype(np.float64), problem.loss, max(problem.alphas), l1_ratio=l1_ratio, tol=tolerance)
+    kept = np.stack([problem.kept(fold) for fold in range(problem.folds)], 1)
+    path = sorted(problem.alphas, reverse=True)
+    found = solve_path(whole, path, Folds(kept, ~kept))
+    order = [path.index(alpha) for alpha in problem.alphas]
+    coef, intercept = found.coef[order].swapaxes(0, 1), found.intercept[order].swapaxes(0, 1)
+    return FittedModels(coef, intercept, found.solutions[0].bytes_read)
 
 
 def sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
@@ -88,23 +63,13 @@ def sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
     return FittedModels(np.asarray(model.coef_), np.asarray(model.intercept_), model.run_.bytes_read)
 
 
-def _empty(problem: FitProblem) -> tuple[Doubles, Doubles]:
-    return np.zeros((*problem.shape_of_models, problem.X.shape[1])), np.zeros(problem.shape_of_models)
-
-
-def _bytes(problem: FitProblem, stored: EncodedTable | None) -> int:
-    """Return the bytes of two reads of the floats, unless they were encoded before."""
-    return 0 if stored else 2 * problem.X.nbytes
-
-
 def programs(problem: FitProblem) -> Iterator[Program]:
     """Yield the programs of bitlane that fit the problem."""
     make = partial(Program, version=__version__, ours=True)
     ladder = always((TOLERANCES[-1],) if problem.loss == "squared_error" and problem.penalty == "l2" else TOLERANCES)
     if problem.folds > 1:
-        fit = searched_squares if len(ladder(problem)) == 1 else searched
-        yield make("bitlane, search", fit, ladder)
-        yield make("bitlane, search, encoded", fit, ladder, encoded, GIVEN)
+        yield make("bitlane, search", searched, ladder)
+        yield make("bitlane, search, encoded", searched, ladder, encoded, GIVEN)
         return
     yield make("bitlane, auto", estimator, ladder)
     yield make("bitlane, auto, encoded", estimator, ladder, encoded, GIVEN)
