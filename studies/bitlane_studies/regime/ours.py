@@ -44,7 +44,8 @@ def searched(problem: FitProblem, tolerance: float, stored: EncodedTable | None)
     """Solve for all folds and penalties as `LinearRegressorCV` and `LinearClassifierCV` do."""
     rows: Any = problem.X if stored is None else stored
     l1_ratio = float(problem.penalty == "l1")
-    whole = Problem(rows, problem.y.astype(np.float64), problem.loss, max(problem.alphas), l1_ratio=l1_ratio, tol=tolerance)
+    alpha, targets = max(problem.alphas), problem.y.astype(np.float64)
+    whole = Problem(rows, targets, problem.loss, alpha, l1_ratio=l1_ratio, tol=tolerance)
     kept = np.stack([problem.kept(fold) for fold in range(problem.folds)], 1)
     path = sorted(problem.alphas, reverse=True)
     found = solve_path(whole, path, Folds(kept, ~kept))
@@ -66,7 +67,7 @@ def sgd(problem: FitProblem, epochs: int, given: Any) -> FittedModels:
 def programs(problem: FitProblem) -> Iterator[Program]:
     """Yield the programs of bitlane that fit the problem."""
     make = partial(Program, version=__version__, ours=True)
-    ladder = always((TOLERANCES[-1],) if problem.loss == "squared_error" and problem.penalty == "l2" else TOLERANCES)
+    ladder = always(TOLERANCES)
     if problem.folds > 1:
         yield make("bitlane, search", searched, ladder)
         yield make("bitlane, search, encoded", searched, ladder, encoded, GIVEN)
