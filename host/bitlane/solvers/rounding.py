@@ -13,7 +13,7 @@ from .least_squares import CenteredMoments, LeastSquares
 # What sums of products of a piece of a table are off, over the root of the product of the two sums of squares.
 SINGLE, DOUBLE = 2.0**-18, 2.0**-47
 NOTHING = 1e-9  # of the squares of targets: an objective below it is rounding
-MOST_INFLATED = 1e3  # variance of a coefficient, over what it were if its column depended on no other
+MOST_INFLATED = 5e4  # variance of a coefficient, over what it were if its column depended on no other
 
 
 def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float, variances: Floats) -> Floats:
