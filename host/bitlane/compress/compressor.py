@@ -83,10 +83,10 @@ class Reducer(Protocol):
         ...
 
     def residual_rounding(self) -> Tensor | None:
-        """Return a bound on what rounding the residual lost in the last step, float32 [n], in units of the gradient.
+        """Return a bound on what rounding and decay of the residual lost in the last step, float32 [n], as a gradient.
 
-        None without a residual, or with one in float32. The sides of the equation of `residual` differ by at most this
-        bound.
+        None without a residual, or with one in float32 and no decay. The sides of the equation of `residual` differ
+        by at most this bound.
         """
         ...
 

@@ -27,7 +27,7 @@ _POLICIES: dict[str, Any] = {"mqgrad": MQGrad, "adaptive": Adaptive, "allocation
 EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
     *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),
-    "lqsgd:rank=32",
+    *("lqsgd:rank=32", "topk:density=0.05,value_bits=2,chunked=True,decay=0.95", "micro:density=0.05,value_bits=4"),
 )  # every compressor, with the bit widths whose volume is guaranteed
 
 

@@ -191,7 +191,7 @@ def _quantizers(kind: str, bits: int) -> tuple[Quantizer, Quantizer]:
 
 def _top(values: Tensor, count: int) -> Tensor:
     indices = tensors.largest(values, count)
-    return tensors.encode(indices, values[indices], len(values))
+    return tensors.encode(indices, values[indices], len(values))[0]
 
 
 def _select(values: Tensor, threshold: float) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bitlane.compress
-from bitlane.compress import LQSGD, QSGD, Adaptive, BitAllocation, MiCRO, MQGrad
+from bitlane.compress import LQSGD, QSGD, Adaptive, BitAllocation, MiCRO, MQGrad, TopK
 from bitlane.compress.compressors.uncompressed import Uncompressed
 from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
@@ -21,6 +21,7 @@ def test_names_and_settings():
     assert parse_compressor("qsgd:bits=adaptive") == QSGD(bits=Adaptive())
     assert parse_compressor("qsgd:bits=allocation") == QSGD(bits=BitAllocation())
     assert parse_compressor("micro:controller=published") == MiCRO(controller="published")
+    assert parse_compressor("topk:value_bits=2,chunked=True,decay=0.9") == TopK(value_bits=2, chunked=True, decay=0.9)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_names_and_settings():
         ("qsgd:seed=many", "invalid value 'many' of qsgd:seed: use a number, True or False"),
         ("none:bits=3", "invalid setting 'bits=3' of none: none has no settings"),
         ("qsgd:bits=9", "bits=9"),
+        ("micro:value_bits=5", "value_bits must be 2, 4 or 8, or 32 for float32; got 5"),
     ],
 )
 def test_unknown_names_and_settings(text, message):

@@ -103,11 +103,17 @@ def read_prefix(codes: Bytes) -> tuple[int, int, int]:
     PayloadError
         If the prefix is truncated.
     """
+    value, length = read_number(codes)
+    return value >> 6, value & 63, length
+
+
+def read_number(codes: Bytes) -> tuple[int, int]:
+    """Return the number that `prefix` encoded and the length of its code; raise PayloadError if it is truncated."""
     value = 0
     for at, byte in enumerate(codes[:MAX_PREFIX_BYTES].tolist()):
         value |= (byte & 127) << 7 * at
         if byte < 128:
-            return value >> 6, value & 63, at + 1
+            return value, at + 1
     raise PayloadError(f"codes of indices have no valid prefix: {codes[:MAX_PREFIX_BYTES].tobytes().hex()!r}")
 
 

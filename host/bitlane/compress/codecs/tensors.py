@@ -10,11 +10,14 @@ from torch import Tensor
 
 from bitlane.support.optional import require_extra
 
-from . import rice
+from . import levels, rice
+from .chunks import largest_in_rows as host_largest_in_rows
+from .gpu import chunks as gpu_chunks
+from .gpu import levels as gpu_levels
 from .gpu import rice as gpu_rice
 from .largest import largest as host_largest
 from .select import select as host_select
-from .wire import PayloadError
+from .sparse import FLOAT, parts_of
 
 
 def on_host(device: torch.device) -> bool:
@@ -36,6 +39,13 @@ def select(values: Tensor, threshold: float) -> Tensor:
         return torch.from_numpy(host_select(values.numpy(), threshold)[0])
     indices: Tensor = gpu_module("select").select(values, threshold)[0]
     return indices
+
+
+def largest_in_rows(rows: Tensor, count: int) -> Tensor:
+    """Return the indices of the largest magnitudes of each row, int64, as `chunks.largest_in_rows` does."""
+    if on_host(rows.device):
+        return torch.from_numpy(host_largest_in_rows(rows.numpy(), count))
+    return gpu_chunks.largest_in_rows(rows, count)
 
 
 def encode_indices(indices: Tensor, n: int) -> Tensor:
@@ -62,24 +72,70 @@ def as_values(data: Tensor, device: torch.device) -> Tensor:
     return data.to(device).clone(memory_format=torch.contiguous_format).view(torch.float32)
 
 
-def encode(indices: Tensor, values: Tensor, n: int) -> Tensor:
-    """Encode values float32 [k] at ascending indices as a body, as `sparse.encode` does."""
-    return torch.cat([encode_indices(indices, n), as_bytes(values)])
+def encode_values(indices: Tensor, values: Tensor, bits: int, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """Encode values float32 [k] at ascending indices int64 [k], as `levels.encode` does, or as they are in 32 bits.
+
+    Returns
+    -------
+    codes : Tensor, uint8 [value_bytes(indices, bits)]
+    decoded : Tensor, float32 [k]
+        What `decode_values` returns for them; in 32 bits `values` itself.
+    """
+    if bits == FLOAT:
+        return as_bytes(values), values
+    if on_host(values.device):
+        codes, decoded = levels.encode(indices.numpy(), values.numpy(), bits, seed)
+        return torch.from_numpy(codes), torch.from_numpy(decoded)
+    return gpu_levels.encode(indices, values, bits, seed)
 
 
-def decode(body: Tensor, n: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def decode_values(codes: Tensor, indices: Tensor, bits: int) -> Tensor:
+    """Return values float32 [k] on the device of their indices; raise PayloadError for other bytes."""
+    if bits == FLOAT:
+        return as_values(codes, indices.device)
+    if on_host(indices.device):
+        return torch.from_numpy(levels.decode(codes.cpu().numpy(), indices.numpy(), bits))
+    return gpu_levels.decode(codes.to(indices.device), indices, bits)
+
+
+def value_bytes(indices: Tensor, bits: int) -> int:
+    """Return the bytes of the values at ascending indices int64 [k]."""
+    return levels.value_bytes(_chunk_count(indices) if bits < FLOAT else 0, len(indices), bits)
+
+
+def _chunk_count(indices: Tensor) -> int:
+    """Return the number of chunks that have values."""
+    return int((torch.diff(indices >> levels.CHUNK_BITS) != 0).sum()) + 1 if len(indices) else 0
+
+
+def encode(
+    indices: Tensor, values: Tensor, n: int, bits: int = FLOAT, seed: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Encode values float32 [k] at ascending indices as a body, as `sparse.encode` does.
+
+    Returns
+    -------
+    body : Tensor, uint8
+    decoded : Tensor, float32 [k]
+        The values that `decode` returns for it.
+    """
+    codes, decoded = encode_values(indices, values, bits, seed)
+    head = [torch.from_numpy(rice.prefix(_chunk_count(indices))).to(indices.device)] if bits < FLOAT else []
+    return torch.cat([*head, encode_indices(indices, n), codes]), decoded
+
+
+def decode(body: Tensor, n: int, device: torch.device, bits: int = FLOAT) -> tuple[Tensor, Tensor]:
     """Return the indices int64 [k] and the values float32 [k] of a body on a device.
 
     Raises
     ------
     PayloadError
-        If `sparse.encode` cannot have produced the body for a vector of length n.
+        If `sparse.encode` cannot have produced the body for a vector of length n with these bits.
     """
-    count, _, begin = rice.read_prefix(body[: rice.MAX_PREFIX_BYTES].cpu().numpy())
-    cut = len(body) - 4 * count
-    if cut < begin:
-        raise PayloadError(f"a body of {len(body)} bytes is too short for {count} values")
-    return decode_indices(body[:cut], n, device), as_values(body[cut:], device)
+    head = body[: 2 * rice.MAX_PREFIX_BYTES].cpu().numpy()
+    begin, cut, _ = parts_of(head, len(body), bits)
+    indices = decode_indices(body[begin:cut], n, device)
+    return indices, decode_values(body[cut:], indices, bits)
 
 
 def gpu_module(name: str) -> Any:

@@ -21,14 +21,16 @@ from torch import Tensor
 from bitlane.errors import DataError
 from bitlane.support.scalars import as_integer, as_number
 
+from ..codecs.sparse import FLOAT
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..compressor import Layout, SavedState, vector_length
+from .chunks import ChunkSelection
+from .coding import all_gather_average, take
 from .memory import StateVectors
-from .settings import checked_density, replace_setting
+from .settings import checked_density, checked_flag, checked_value_bits, replace_setting
 from .shares import LargestSelection
-from .topk import all_gather_average, take
 
 BLOCK = 2**18  # values that are converted to float64 at a time
 FIRST_DENSITY = 0.25  # of the first warm-up stage; each further stage has a quarter of the previous density
@@ -40,7 +42,7 @@ class DGCReducer:
     def __init__(self, count: int, dgc: DGC, link: Link, device: torch.device):
         self.bits = 0
         self.settings, self.link = dgc, link
-        self.selection = LargestSelection(count)
+        self.selection = ChunkSelection() if dgc.chunked else LargestSelection(count)
         self.memory = StateVectors(count, device, "momentum", "velocity")
 
     def average(self, vector: Tensor, step: int) -> None:
@@ -49,7 +51,8 @@ class DGCReducer:
         momentum.mul_(self.settings.momentum).add_(vector)
         velocity.add_(momentum)
         indices = self.selection.select(velocity, self.settings.density_at(step))
-        all_gather_average(self.link, take(indices, velocity, momentum), vector)
+        body = take(indices, velocity, momentum, bits=self.settings.value_bits)
+        all_gather_average(self.link, body, vector, self.settings.value_bits)
 
     def _clip(self, gradient: Tensor) -> None:
         if self.settings.clip is not None:
@@ -97,6 +100,8 @@ class DGC:
     warmup : int, default: 0
         Steps of each warm-up stage; 0 disables the warm-up. The stages have the densities 1/4, 1/16, 1/64 and so on
         while they are above `density`. The paper uses one epoch per stage.
+    value_bits, chunked
+        As in `TopK`; what rounding loses remains in the velocity.
 
     Examples
     --------
@@ -110,6 +115,8 @@ class DGC:
     momentum: float = 0.9
     clip: float | None = None
     warmup: int = 0
+    value_bits: int = FLOAT
+    chunked: bool = False
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
     whole_gradient: ClassVar[bool] = True
@@ -120,7 +127,8 @@ class DGC:
         if self.clip is not None and not as_number("clip", self.clip) > 0:
             raise DataError(f"clip must be a norm above 0, or None for no clipping; got {self.clip}")
         warmup = as_integer("warmup", self.warmup, 0)
-        replace_setting(self, density=checked_density(self.density), warmup=warmup)
+        bits, chunked = checked_value_bits(self.value_bits), checked_flag("chunked", self.chunked)
+        replace_setting(self, density=checked_density(self.density), warmup=warmup, value_bits=bits, chunked=chunked)
 
     def density_at(self, step: int) -> float:
         """Return the share of values that each rank sends in a step; steps count from 0."""

@@ -25,9 +25,14 @@ class StateVectors:
         Names of the vectors.
     dtype : torch.dtype, default: torch.float32
         The type of their values: float32 or bfloat16.
+    decay : float, default: 1.0
+        Factor of a vector that is kept.
     """
 
-    def __init__(self, count: int, device: torch.device, *names: str, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self, count: int, device: torch.device, *names: str, dtype: torch.dtype = torch.float32, decay: float = 1.0
+    ):
+        self.decay = decay
         self.tensors = {name: torch.zeros(count, dtype=dtype, device=device) for name in names}
 
     def accumulate(self, name: str, values: Tensor) -> Tensor:
@@ -39,8 +44,10 @@ class StateVectors:
         return values
 
     def keep(self, name: str, accumulated: Tensor) -> None:
-        """Set a vector to what `accumulate` returned, after changes."""
+        """Set a vector to what `accumulate` returned, after changes, times the decay."""
         tensor = self.tensors[name]
+        if self.decay != 1:
+            accumulated.mul_(self.decay)
         if tensor.dtype != torch.float32:  # otherwise it is the vector itself
             tensor.copy_(accumulated)
 
@@ -49,9 +56,14 @@ class StateVectors:
         return self.tensors[name].to(torch.float32, copy=True)
 
     def rounding(self, name: str) -> Tensor | None:
-        """Return a bound on what rounding changed in each value, float32 [count]; None for vectors of float32."""
+        """Return a bound on what rounding and decay changed in each value, float32 [count]; None if nothing."""
         tensor = self.tensors[name]
-        return None if tensor.dtype == torch.float32 else rounding_bound(tensor)
+        bound = None if tensor.dtype == torch.float32 else rounding_bound(tensor)
+        if self.decay == 1:
+            return bound
+        decayed = tensor.float().abs() if bound is None else tensor.float().abs().add_(bound)
+        decayed *= 1 / self.decay - 1
+        return decayed if bound is None else decayed.add_(bound)
 
     def state_dict(self, memory: SavedState | None = None) -> dict[str, Tensor]:
         """Return copies of the vectors, in the memory of earlier copies if it is given."""

@@ -3,7 +3,8 @@
 Rank i has partition (i + step) modulo the number of ranks n. It selects the largest magnitudes of its accumulated
 gradient, the sum of gradient and residual, and sends their indices to all ranks. The ranks return their values at these
 indices; it averages them in float32, in the order of ranks, and sends the averages to all. With k indices in total, a
-rank sends its indices to n - 1 others, and about 2 (n - 1) / n * 4 k bytes of values.
+rank sends its indices to n - 1 others, and about 2 (n - 1) / n * 4 k bytes of values. In few bits, each rank keeps the
+error of its values, and the rank that averages n times the error of the averages.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from torch import Tensor
 from bitlane.errors import DataError
 
 from ..codecs import tensors
+from ..codecs.sparse import FLOAT
 from ..codecs.wire import CodecId
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.residuals import RESIDUAL_DTYPES
 from ..compressor import Layout, SavedState, vector_length
+from .coding import keep_error
 from .memory import StateVectors
 from .selection import QuotaSelection, SelectionRule, ThresholdScaling
-from .settings import check_residual_dtype, checked_density, replace_setting
+from .settings import check_residual_dtype, checked_decay, checked_density, checked_value_bits, replace_setting
 from .shares import density_count
 
 
@@ -43,7 +46,8 @@ class MiCROReducer:
     def __init__(self, count: int, micro: MiCRO, link: Link, device: torch.device):
         self.bits = 0
         self.link = link
-        self.memory = StateVectors(count, device, "residual", dtype=RESIDUAL_DTYPES[micro.residual_dtype])
+        self.value_bits, dtype = micro.value_bits, RESIDUAL_DTYPES[micro.residual_dtype]
+        self.memory = StateVectors(count, device, "residual", dtype=dtype, decay=micro.decay)
         self.selection: SelectionRule = (
             QuotaSelection(count, micro.density)
             if micro.controller == "quotas"
@@ -59,8 +63,6 @@ class MiCROReducer:
         self.counts = [len(each) for each in indices]
         self.selection.update(sum(self.counts))
         means = self._means(accumulated, indices)
-        for each in indices:
-            accumulated.index_fill_(0, each, 0)
         self.memory.keep("residual", accumulated)
         vector.zero_()
         for each, mean in zip(indices, means, strict=True):
@@ -82,16 +84,25 @@ class MiCROReducer:
         ]
 
     def _means(self, accumulated: Tensor, indices: Sequence[Tensor]) -> list[Tensor]:
-        """Return the averages at the indices of each rank, computed by that rank."""
-        own, device = 4 * len(indices[self.link.rank]), accumulated.device
-        replies = [tensors.as_bytes(accumulated.index_select(0, each)) for each in indices]
-        values = [tensors.as_values(each, device) for each in self.link.exchange(replies, [own] * self.link.size)]
-        mean = values[0]
-        for each in values[1:]:
-            mean += each
-        mean *= 1 / self.link.size
-        bodies = self.link.all_gather(tensors.as_bytes(mean), [4 * len(each) for each in indices])
-        return [tensors.as_values(each, device) for each in bodies]
+        """Return the averages at the indices of each rank, computed by that rank; keep the errors of their codes."""
+        own, bits, size = indices[self.link.rank], self.value_bits, self.link.size
+        lengths = [tensors.value_bytes(each, bits) for each in indices]
+        replies = []
+        for each in indices:
+            values = accumulated.index_select(0, each)
+            codes, decoded = tensors.encode_values(each, values, bits)
+            keep_error(accumulated, each, values, decoded)
+            replies.append(codes)
+        received = self.link.exchange(replies, [lengths[self.link.rank]] * size)
+        mean = tensors.decode_values(received[0], own, bits)
+        for codes in received[1:]:
+            mean += tensors.decode_values(codes, own, bits)
+        mean *= 1 / size
+        codes, decoded = tensors.encode_values(own, mean, bits)
+        if decoded is not mean:
+            accumulated.index_add_(0, own, mean.sub_(decoded), alpha=size)
+        bodies = zip(self.link.all_gather(codes, lengths), indices, strict=True)
+        return [tensors.decode_values(each, at, bits) for each, at in bodies]
 
     def residual(self) -> Tensor:
         return self.memory.copy("residual")
@@ -125,6 +136,8 @@ class MiCRO:
         "published" scales a threshold as the authors' code does; its density drifts.
     residual_dtype : {"float32", "bfloat16"}, default: "float32"
         The type of the residuals between steps. "bfloat16" halves their memory, and loses what rounding changes.
+    value_bits, decay
+        As in `TopK`.
 
     Examples
     --------
@@ -135,13 +148,16 @@ class MiCRO:
     density: float = 0.01
     controller: Literal["quotas", "published"] = "quotas"
     residual_dtype: Literal["float32", "bfloat16"] = "float32"
+    value_bits: int = FLOAT
+    decay: float = 1.0
     codec: CodecId = field(default=CodecId.SPARSE, init=False)
     policy: None = field(default=None, init=False)
     whole_gradient: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_residual_dtype(self.residual_dtype)
-        replace_setting(self, density=checked_density(self.density))
+        bits, decay = checked_value_bits(self.value_bits), checked_decay(self.decay)
+        replace_setting(self, density=checked_density(self.density), value_bits=bits, decay=decay)
         if self.controller not in ("quotas", "published"):
             raise DataError(f"controller must be 'quotas' or 'published'; got {self.controller!r}")
 

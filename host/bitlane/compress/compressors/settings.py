@@ -10,6 +10,7 @@ from bitlane.errors import DataError
 from bitlane.policies.protocol import BitPolicy
 from bitlane.support.scalars import as_number, is_integer
 
+from ..codecs.sparse import VALUE_BITS
 from ..collectives.residuals import RESIDUAL_DTYPES
 
 
@@ -38,6 +39,22 @@ def checked_density(density: float) -> float:
     if not 0 < as_number("density", density) <= 1:
         raise DataError(f"density must be above 0 and at most 1; got {density}")
     return float(density)
+
+
+def checked_value_bits(bits: int) -> int:
+    """Return the bits of a sparse value as an int; raise DataError for other numbers."""
+    if not is_integer(bits) or int(bits) not in VALUE_BITS:
+        raise DataError(f"value_bits must be 2, 4 or 8, or 32 for float32; got {bits!r}")
+    return int(bits)
+
+
+def checked_decay(decay: float, error_feedback: bool = True) -> float:
+    """Return the factor of residuals as a float; raise DataError for other values, or if there are no residuals."""
+    if not 0 < as_number("decay", decay) <= 1:
+        raise DataError(f"decay must be above 0 and at most 1; got {decay}")
+    if decay != 1 and not error_feedback:
+        raise DataError(f"decay={decay} needs error_feedback=True; without it there are no residuals")
+    return float(decay)
 
 
 def checked_flag(name: str, value: object) -> bool:

@@ -117,7 +117,7 @@ def test_single_bits_are_packed_as_by_numpy(bits):
 def test_bodies_are_those_of_numpy_and_short_ones_are_refused(case, seed):
     indices, n = np.array(case[0], np.int64), case[1]
     values = np.random.default_rng(seed).normal(size=len(indices)).astype(np.float32)
-    body = tensors.encode(tensor(indices), tensor(values), n)
+    body = tensors.encode(tensor(indices), tensor(values), n)[0]
     assert body.cpu().numpy().tobytes() == sparse.encode(indices, values, n).tobytes()
     found = tensors.decode(body, n, DEVICE)
     assert (found[0].cpu().tolist(), found[1].cpu().tolist()) == (indices.tolist(), values.tolist())
