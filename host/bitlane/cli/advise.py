@@ -20,10 +20,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "time is measured, with 32 images of 3 x 32 x 32",
     )
     what.add_argument(
-        "--parameters",
-        type=positive,
-        metavar="N",
-        help="a square matrix of this many values; for a model of several layers, low-rank compressors send more",
+        "--model",
+        metavar="MODEL",
+        help="gpt2, gpt2-medium, resnet18, resnet50 or lstm; a text file with the shape of a parameter on each line; "
+        "or package.module:FUNCTION or FILE.py:FUNCTION, which returns a torch module, or a MeasuredTraining, whose "
+        "loss and computing time are measured",
     )
     add("--ranks", type=positive, default=4, help="processes of the training (default: %(default)s)")
     add(
@@ -35,20 +36,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compute",
         type=seconds,
         metavar="SECONDS",
-        help="computing time of a step, two thirds of it backward (default: that of --network, 0 with --parameters)",
+        help="computing time of a step, two thirds of it backward (default: measured where it can be)",
     )
 
 
 def _run(arguments: argparse.Namespace) -> None:
     require_extra("torch", "bitlane advise", "'bitlane[torch]'")
-    from bitlane.compress import advise
-    from bitlane.compress.collectives import emulated_links
+    from bitlane.compress.advice import links, models
+    from bitlane.compress.advice.advise import advise
+    from bitlane.compress.advice.report import advice_text
+    from bitlane.compress.collectives.emulated_links import parse_link
     from bitlane.compress.costs import ComputeCosts
 
-    layout, compute = advise.measure_model(arguments.network, arguments.parameters)
+    model, compute = models.load_model(arguments.network, arguments.model)
     compute = compute if arguments.compute is None else ComputeCosts.of(arguments.compute)
-    model = emulated_links.parse_link(arguments.link) if arguments.link else advise.measure_loopback(arguments.ranks)
-    print(advise.advice_text(advise.advise(layout, compute, model, arguments.ranks)))
+    link = parse_link(arguments.link) if arguments.link else links.measure_loopback(arguments.ranks)
+    print(advice_text(advise(model, link, arguments.ranks, compute, peaks=True)))
 
 
 COMMAND = Command(
@@ -56,6 +59,6 @@ COMMAND = Command(
     SUMMARIES["advise"],
     _add_arguments,
     _run,
-    description="Recommend the compressor with the shortest step, or none. The computing time of the model, the speed "
-    "of the compressors and the link are measured on this machine. Needs torch.",
+    description="Recommend how to average gradients: the fastest way that keeps the loss, or plain DDP. Predicts "
+    "bytes, time and memory of each way, and with the batches of a training its loss. Needs torch.",
 )

@@ -16,9 +16,9 @@ from bitlane.support.one_thread import one_thread
 from .collectives.cost_model import AlphaBetaModel
 from .collectives.echo import EchoTransport
 from .collectives.launch import Report, launch
-from .collectives.transport import Transport
+from .collectives.transport import FRAME, Transport
 from .compressor import Compressor, Layout, vector_length
-from .ddp.overlap import OverlappedStep, StepEnd, in_segments
+from .ddp.overlap import Overlap, OverlappedStep, StepEnd, in_segments
 from .ddp.stats import Stats
 from .ddp.steps import StepRunner
 from .memory import PeakMemory, return_freed_memory, state_bytes
@@ -69,7 +69,7 @@ class StepCosts:
     bytes : int
         Bytes that determine the duration: in each round the larger of incoming and outgoing, summed over rounds.
     sent : int
-        Bytes sent to other ranks.
+        Bytes that the socket carries to other ranks: those of the compressor, and the framing of gloo.
     state_bytes : int, default: 0
         Bytes that a rank keeps between steps.
     shares : tuple of float, default: (1.0,)
@@ -97,20 +97,49 @@ class StepCosts:
         return done
 
 
+def ring_costs(layout: Layout, ranks: int, dtype: torch.dtype = torch.float32) -> StepCosts:
+    """Return the cost of a step of DDP: ring all-reduce, in buckets of 25 MiB, with no time for its additions.
+
+    Parameters
+    ----------
+    layout, ranks
+        As in `measure_step_costs`.
+    dtype : torch.dtype, default: torch.float32
+        The type that is sent. With bfloat16, as with PyTorch's `bf16_compress_hook`, coding is the measured time of
+        the two conversions.
+    """
+    count, codec = vector_length(layout), 0.0
+    if dtype != torch.float32:
+        vector = torch.zeros(count)
+        with one_thread():
+            codec = median(_seconds_of(lambda: vector.copy_(vector.to(dtype))) for _ in range(3))
+    sent = 2 * (ranks - 1) * dtype.itemsize * count // ranks
+    bucket_count = max(1, round(4 * count / BUCKET_BYTES))
+    return StepCosts(codec, 2 * (ranks - 1), sent, sent, 0, (1 / bucket_count,) * bucket_count)
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
 def measure_step_costs(
-    compressor: Compressor | None,
+    compressor: Compressor,
     layout: Layout,
     ranks: int,
     model: AlphaBetaModel,
     clock: Timer = time.perf_counter,
     steps: int = 5,
+    overlap: Overlap = "auto",
+    gradients: Sequence[Tensor] = (),
 ) -> StepCosts:
     """Measure the cost of a step on one of `ranks` ranks, with one thread of torch, as `torchrun` starts a rank.
 
     Parameters
     ----------
-    compressor : Compressor or None
-        None is ring all-reduce in float32, with no time for its additions, in buckets of 25 MiB as DDP's.
+    compressor : Compressor
+        The settings.
     layout : Layout
         The parameters of the model.
     ranks : int
@@ -121,30 +150,33 @@ def measure_step_costs(
         The clock, in seconds.
     steps : int, default: 5
         Measured steps, whose median is returned.
+    overlap : bool or "auto", default: "auto"
+        As in `attach`; False as in a round of `DiLoCo`.
+    gradients : sequence of Tensor, float32 [n], default: ()
+        What is averaged, by turns; none for normally distributed values. The bytes of the last step are returned, which
+        depend on the values if a codec has entropy coding.
 
     Returns
     -------
     StepCosts
-        The cost of a step, which overlaps the backward pass as with `attach(..., overlap="auto")`.
+        The cost of a step.
     """
     count = vector_length(layout)
-    if compressor is None:
-        sent, bucket_count = 2 * (ranks - 1) * 4 * count // ranks, max(1, round(4 * count / BUCKET_BYTES))
-        return StepCosts(0.0, 2 * (ranks - 1), sent, sent, 0, (1 / bucket_count,) * bucket_count)
-    gradient = torch.randn(count, generator=torch.Generator().manual_seed(0))
+    gradients = gradients or [torch.randn(count, generator=torch.Generator().manual_seed(0))]
     buckets, vector = torch.empty(count), torch.empty(count)
     transport = EchoTransport(ranks)
-    runner = _rank(compressor, transport, layout, model)
+    runner = _rank(compressor, transport, layout, model, overlap)
     seconds = []
     with one_thread():
-        for _ in range(WARMUP_STEPS + steps):
-            transport.sent = transport.rounds = transport.bytes = 0
-            buckets.copy_(gradient)
+        for step in range(WARMUP_STEPS + steps):
+            transport.reset_counts()
+            buckets.copy_(gradients[step % len(gradients)])
             start = clock()
             _average(runner, vector, buckets)
             seconds.append(clock() - start)
     shares = tuple((each.end - each.begin) / count for each in runner.segments) or (1.0,)
-    counts = (transport.rounds, transport.bytes, transport.sent)
+    frames = FRAME * transport.messages
+    counts = (transport.rounds, transport.bytes + frames, transport.sent + frames)
     return StepCosts(median(seconds[WARMUP_STEPS:]), *counts, state_bytes(runner), shares)
 
 
@@ -177,7 +209,7 @@ def _peaks(
 
 def _peak(compressor: Compressor, layout: Layout, ranks: int, model: AlphaBetaModel) -> int | None:
     buckets, vector = torch.randn(vector_length(layout)), torch.empty(vector_length(layout))
-    runner = _rank(compressor, EchoTransport(ranks), layout, model)
+    runner = _rank(compressor, EchoTransport(ranks), layout, model, "auto")
     _average(runner, vector, buckets)  # compiles code
     peak = PeakMemory()
     _average(runner, vector, buckets)
@@ -185,8 +217,10 @@ def _peak(compressor: Compressor, layout: Layout, ranks: int, model: AlphaBetaMo
     return None if step is None else step + state_bytes(runner) + vector.nbytes
 
 
-def _rank(compressor: Compressor, transport: Transport, layout: Layout, model: AlphaBetaModel) -> StepRunner:
-    averaged = in_segments(compressor, "auto", transport.size)
+def _rank(
+    compressor: Compressor, transport: Transport, layout: Layout, model: AlphaBetaModel, overlap: Overlap
+) -> StepRunner:
+    averaged = in_segments(compressor, overlap, transport.size)
     return StepRunner(averaged, transport, model, layout, torch.device("cpu"), Stats())
 
 

@@ -9,18 +9,34 @@ from torch import Tensor
 
 
 class EchoTransport:
-    """A transport without other ranks: it receives its own bytes, or zeros. Only times and byte counts are valid."""
+    """A transport without other ranks: it receives its own bytes, or zeros. Only times and counts are valid.
+
+    Attributes
+    ----------
+    sent : int
+        Bytes for other ranks.
+    messages : int
+        Their number; an empty one is none.
+    rounds : int
+        Number of exchanges.
+    bytes : int
+        The larger of incoming and outgoing bytes, summed over rounds.
+    """
 
     def __init__(self, size: int):
         self.rank = 0
         self.size = size
         self.device = torch.device("cpu")
-        self.sent = 0
-        self.rounds = self.bytes = 0
+        self.reset_counts()
+
+    def reset_counts(self) -> None:
+        """Begin to count anew."""
+        self.sent = self.messages = self.rounds = self.bytes = 0
 
     def exchange(self, buffers: Sequence[Tensor], lengths: Sequence[int]) -> list[Tensor]:
         outgoing = sum(map(len, buffers[1:]))
         self.sent += outgoing
+        self.messages += sum(len(buffer) > 0 for buffer in buffers[1:])
         self.rounds += 1
         self.bytes += max(outgoing, sum(lengths[1:]))
         own = buffers[0]

@@ -22,12 +22,18 @@ def acknowledged_bytes() -> int:
     OSError
         If the system has no /proc or no TCP_INFO.
     """
-    total = 0
+    return sum(connection_bytes().values())
+
+
+def connection_bytes() -> dict[str, int]:
+    """Return `acknowledged_bytes` of each connection, by the kernel's name of its socket."""
+    counts: dict[str, int] = {}
     for link in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # closed in the meantime
-            if os.readlink(link).startswith("socket:"):
-                total += _acknowledged(int(link.name))
-    return total
+            name = os.readlink(link)
+            if name.startswith("socket:"):
+                counts[name] = _acknowledged(int(link.name))
+    return counts
 
 
 def bytes_at_rest() -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 from bitlane.errors import BitlaneError
 
 RankResultT = TypeVar("RankResultT")
+FRAME = 144  # bytes that gloo adds to a message: three records of 48 bytes, measured at the socket
 
 
 class RankFailed(BitlaneError):
@@ -242,6 +243,12 @@ class ThreadTransport:
         return buffer
 
 
+def connect_threads(size: int, timeout: float) -> list[ThreadTransport]:
+    """Return the transports of `size` ranks, each for a thread; a rank waits `timeout` seconds for another."""
+    queues: list[list[queue.Queue[Tensor | None]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    return [ThreadTransport(rank, queues, timeout) for rank in range(size)]
+
+
 def run_ranks_in_threads(
     size: int, work: Callable[[ThreadTransport], RankResultT], timeout: float = 60.0
 ) -> list[RankResultT]:
@@ -263,17 +270,16 @@ def run_ranks_in_threads(
     list
         The result of each rank, in order.
     """
-    queues: list[list[queue.Queue[Tensor | None]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
+    transports = connect_threads(size, timeout)
     results: dict[int, RankResultT] = {}
     errors: list[BaseException] = []
 
     def run(rank: int) -> None:
-        transport = ThreadTransport(rank, queues, timeout)
         try:
-            results[rank] = work(transport)
+            results[rank] = work(transports[rank])
         except BaseException as error:
             errors.append(error)
-            transport.abort()
+            transports[rank].abort()
 
     threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(size)]
     for thread in threads:

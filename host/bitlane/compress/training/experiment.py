@@ -19,7 +19,7 @@ from ..chosen_bits import begin_sample, mean_bits, set_bits
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.link import Link
 from ..collectives.transport import ThreadTransport, run_ranks_in_threads
-from ..compressor import Compressor, Layout, layout_of_shapes
+from ..compressor import Compressor, Layout, has_widths, layout_of_shapes
 from .images import Images
 from .networks import network
 
@@ -149,7 +149,7 @@ def _rank(
     parameters = list(model.parameters())
     layout = layout_of(parameters)
     link = Link(rank, repr(compressor))
-    average = _GradientAverage(compressor, layout, link, clock)
+    average = GradientAverage(compressor, layout, link, AlphaBetaModel(), clock)
     optimizer = torch.optim.SGD(parameters, training.rate, training.momentum)
     own_batches = batches(training, len(images.pixels), rank.rank)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, len(own_batches))
@@ -172,12 +172,26 @@ def _rank(
     return losses, bits, rank.sent
 
 
-class _GradientAverage:
-    """Averages gradients with a compressor and its bit policy, or in float32."""
+class GradientAverage:
+    """Averages the gradients of one rank with a compressor and its bit policy, or in float32.
 
-    def __init__(self, compressor: Compressor | None, layout: Layout, link: Link, clock: StepTimer | None):
+    Parameters
+    ----------
+    compressor, clock
+        As in `train`.
+    layout : Layout
+        The parameters.
+    link : Link
+        The connection to the other ranks.
+    model : AlphaBetaModel
+        The cost model that chooses the collective.
+    """
+
+    def __init__(
+        self, compressor: Compressor | None, layout: Layout, link: Link, model: AlphaBetaModel, clock: StepTimer | None
+    ):
         cpu, policy = torch.device("cpu"), None if compressor is None else compressor.policy
-        self._reducer = None if compressor is None else compressor.reducer(layout, link, AlphaBetaModel(), cpu)
+        self._reducer = None if compressor is None else compressor.reducer(layout, link, model, cpu)
         self._chooser = None if policy is None else policy.start()
         self._link = link
         self._clock = clock
@@ -185,9 +199,21 @@ class _GradientAverage:
 
     @property
     def bits(self) -> float:
+        """Bits per value of the next step, as a mean over groups; 0 if the codec has no bit width."""
         return 0 if self._reducer is None else mean_bits(self._reducer)
 
+    @property
+    def has_residual(self) -> bool:
+        """Whether what was not sent is kept, and sent later."""
+        return self._reducer is not None and self._reducer.residual() is not None
+
+    @property
+    def widths(self) -> NDArray[np.uint8] | None:
+        """Bits per value of each group in the next step, uint8 [groups]; None if all have the same."""
+        return self._reducer.widths if self._reducer is not None and has_widths(self._reducer) else None
+
     def average(self, vector: Tensor, step: int, loss: float) -> None:
+        """Average the gradients of all ranks, float32 [n], in place; `loss` is that of this rank's batch."""
         if self._reducer is None:
             float_average(vector, self._link)
             return

@@ -36,13 +36,14 @@ def user_network(text: str, classes: int) -> Factory:
     file, _, name = text.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
         raise DataError(f"network {text!r} is not FILE.py:FUNCTION")
-    function = getattr(_module(Path(file)), name, None)
+    function = getattr(load_module(Path(file)), name, None)
     if not callable(function):
         raise DataError(f"{file} has no function {name}")
     return partial(_checked, text, function, classes)
 
 
-def _module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
+    """Run a user's file, and return it as a module; raise DataError if there is none, or if it raises an error."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise DataError(f"there is no network file {path}")
