@@ -47,11 +47,15 @@ class TopKReducer:
     def average(self, vector: Tensor, step: int) -> None:
         accumulated = self.memory.accumulate("residual", vector) if self.error_feedback else vector
         indices = self.selection.select(accumulated, self.topk.density)
-        seed = None if self.error_feedback else derive_seed(self.topk.seed, step, self.link.rank)
-        body = take(indices, accumulated, bits=self.topk.value_bits, seed=seed)
+        body = take(indices, accumulated, bits=self.topk.value_bits, seed=self._seed(step))
         if self.error_feedback:
             self.memory.keep("residual", accumulated)
         all_gather_average(self.link, body, vector, self.topk.value_bits)
+
+    def _seed(self, step: int) -> int | None:
+        """Return the seed of stochastic rounding; None for rounding to the nearest, or for none."""
+        is_drawn = not self.error_feedback and self.topk.value_bits < FLOAT
+        return derive_seed(self.topk.seed, step, self.link.rank) if is_drawn else None
 
     def residual(self) -> Tensor | None:
         return self.memory.copy("residual") if self.error_feedback else None

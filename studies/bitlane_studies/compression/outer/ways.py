@@ -1,0 +1,124 @@
+"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits, SparseLoCo with few values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bitlane.compress.compressor import Compressor
+from bitlane.compress.compressors.dense import QSGD
+from bitlane.compress.compressors.topk import TopK
+from bitlane.compress.ddp.stats import ring_bytes
+from bitlane.compress.local.diloco import DiLoCo
+
+DECAY = 0.95  # of SparseLoCo's residuals
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The tuned rates of a way: of the inner and the outer optimizer, and the outer Nesterov momentum; 0 is plain."""
+
+    inner: float
+    outer: float = 1.0
+    momentum: float = 0.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the ranks average.
+
+    Attributes
+    ----------
+    name : str
+    family : str
+        Ways of a family have the rates that were tuned for one of them.
+    every : int
+        Steps between two averages; 1 for DDP.
+    bits : int
+        Bits of a value that is sent.
+    density : float
+        Values that are sent, as a share of all.
+    """
+
+    name: str
+    family: str
+    every: int
+    bits: int
+    density: float = 1.0
+
+    @property
+    def compressor(self) -> Compressor:
+        """The compressor of a round."""
+        if self.density < 1:
+            return TopK(self.density, value_bits=self.bits, chunked=True, decay=DECAY)
+        return QSGD(self.bits, error_feedback=True)
+
+
+DDP, ROUNDS, SPARSE = "DDP", "DiLoCo", "SparseLoCo"
+FLOAT32, BFLOAT16 = Way("DDP, float32", DDP, 1, 32), Way("DDP, bfloat16", DDP, 1, 16)
+WAYS = (
+    *(FLOAT32, BFLOAT16),
+    *(Way(f"DiLoCo, {bits} bits", ROUNDS, 30, bits) for bits in (8, 4, 2)),
+    *(Way(f"SparseLoCo, {percent} %", SPARSE, 10, 2, percent / 100) for percent in (3, 2, 1)),
+)
+TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "SparseLoCo, 2 %")  # the ways whose rates their families take
+
+
+def in_bfloat16(bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """Average a bucket in bfloat16, as torch's `bf16_compress_hook`, which refuses CPUs."""
+    gradient = bucket.buffer()
+    rounded = gradient.to(torch.bfloat16).div_(dist.get_world_size())
+    reduced = dist.all_reduce(rounded, async_op=True).get_future()
+    averaged: torch.futures.Future[Tensor] = reduced.then(lambda done: gradient.copy_(done.value()[0]))
+    return averaged
+
+
+class RankAverage:
+    """A way on one rank, for one training.
+
+    Attributes
+    ----------
+    called : torch.nn.Module
+        The module to call in a step.
+    """
+
+    def __init__(self, way: Way, rates: Rates, model: nn.Module):
+        self._way, self._diloco, self.called = way, None, model
+        if way.every > 1:
+            nesterov = rates.momentum > 0
+
+            def outer(tensors: Iterable[Tensor]) -> torch.optim.Optimizer:
+                return torch.optim.SGD(tensors, rates.outer, rates.momentum, nesterov=nesterov)
+
+            self._diloco = DiLoCo(model, outer, way.compressor, way.every)
+        else:
+            self.called = ddp = DistributedDataParallel(model)
+            if way.bits == 16:
+                ddp.register_comm_hook(None, lambda _, bucket: in_bfloat16(bucket))  # DDP reads types of a function
+
+    def step(self) -> None:
+        """Do what is due after a step of the inner optimizer."""
+        if self._diloco is not None:
+            self._diloco.step()
+
+    def finish(self) -> None:
+        """Make the parameters of all ranks identical."""
+        if self._diloco is not None:
+            self._diloco.finish()
+
+    def close(self) -> None:
+        """Close the connections of the rounds."""
+        if self._diloco is not None:
+            self._diloco.close()
+
+    def declared_bytes(self, steps: int) -> int:
+        """Return the bytes of the averages: of DDP those of a ring, of rounds those of their transport."""
+        if self._diloco is not None:
+            return self._diloco.stats.bytes_sent
+        values = sum(parameter.numel() for parameter in self.called.parameters())
+        return round(steps * ring_bytes(values, dist.get_world_size()) * self._way.bits / 32)
