@@ -120,10 +120,10 @@ def device_epoch(device: Device, samples: Samples, bits: int, epochs: int = 1, r
     state = ModelState(np.zeros((1, X.shape[1]), np.int32), Settings(step, step))
     geometry = Geometry.of(precision, X.shape[1], copies * len(X), BATCH)
     driver = Driver(device)
-    with SampleBuffers(device, copies * len(base), copies * len(draws)) as buffers:
+    with SampleBuffers(device, geometry, copies * len(base), copies * len(draws)) as buffers:
         buffers.fill([base] * copies, [draws] * copies)
-        assert buffers.base is not None and buffers.draws is not None
-        job = Job(geometry, [buffers.base.array], [buffers.draws.array], state, epochs)
+        (regions,), (drawn,) = buffers.base, buffers.draws
+        job = Job(geometry, [regions.array], [drawn.array], state, epochs)
         return fastest(lambda: driver.run(job, samples=buffers), repeats) / epochs
 
 

@@ -30,22 +30,22 @@ ENCODER = {**SMALL, "encoder": 2}
 class WrongWeight(EmulatorDevice):
     """A bit of a weight is wrong wherever models are stored."""
 
-    def _store(self, address, words):
+    def _store(self, address, words, port=0):
         at = self._values["model_out"]
         if at <= address < at + 128:
             words = words.copy()
             words[0] ^= np.uint64(1 << 9)
-        super()._store(address, words)
+        super()._store(address, words, port)
 
 
 class WrongLoss(EmulatorDevice):
     """The lowest bit of each loss is wrong."""
 
-    def _store(self, address, words):
+    def _store(self, address, words, port=0):
         if self._is_record(address):
             words = words.copy()
             words[1] ^= np.uint64(1)
-        super()._store(address, words)
+        super()._store(address, words, port)
 
     def _is_record(self, address):
         at = self._values["trace"]
@@ -55,7 +55,7 @@ class WrongLoss(EmulatorDevice):
 class ConstantStamp(WrongLoss):
     """Every record has the same time stamp."""
 
-    def _store(self, address, words):
+    def _store(self, address, words, port=0):
         if self._is_record(address):
             words = words.copy()
             words[0] = np.uint64(1000)

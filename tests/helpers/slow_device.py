@@ -87,7 +87,7 @@ class SlowDevice:
     def wait(self, cycles: int) -> None:
         """Return at once: time passes when STATUS is read."""
 
-    def allocate(self, nbytes: int) -> SlowBuffer:
+    def allocate(self, nbytes: int, port: int = 0) -> SlowBuffer:
         return SlowBuffer(self, -(-nbytes // 8))
 
     def flush(self, buffer: SlowBuffer) -> None:

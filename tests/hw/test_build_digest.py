@@ -28,12 +28,13 @@ def test_every_build_option_changes_the_digest() -> None:
         "random_rounding": True,
         "encoder": 1,
         "shards": 2,
+        "ports": 2,
     }
     assert set(others) == {field.name for field in fields(AcceleratorConfig)}
     configs = [
         CONFIG,
         *(
-            replace(CONFIG, **{"width": 256, name: value} if name == "shards" else {name: value})
+            replace(CONFIG, **{"width": 256, name: value} if name in ("shards", "ports") else {name: value})
             for name, value in others.items()
         ),
     ]

@@ -10,12 +10,12 @@ from .encoding import MAX_ENCODER_SETS
 from .layout import (
     BURST_BEATS,
     CHUNK,
-    CHUNK_MODEL_BYTES,
     CHUNK_MODEL_WORDS,
     CODEBOOK_BITS,
     LABELS_PER_WORD,
     MAX_OUTPUTS,
     PORT_WIDTHS,
+    PORTS,
     SHARDS,
     WORD_BITS,
     level_count,
@@ -34,8 +34,8 @@ class AcceleratorConfig:
     Parameters
     ----------
     width : {64, 128, 256, 512}, default=64
-        Bits of the memory port. A beat has ``width / 64`` words, one of each of ``width / 64 / shards`` rows for every
-        shard.
+        Bits of a beat, of all memory ports together. A beat has ``width / 64`` words, one of each of
+        ``width / 64 / shards`` rows for every shard.
     outputs : int, default=1
         Models trained together on the same samples, 1 to 15.
     max_features : int, default=16384
@@ -57,6 +57,8 @@ class AcceleratorConfig:
     shards : {1, 2, 4, 8}, default=1
         Data paths side by side, each with 32 features of every chunk, which then has ``32 * shards`` features. At most
         ``width / 64``. The bits are those of a build without shards that has as many rows a beat.
+    ports : {1, 2, 4, 8}, default=1
+        Memory ports, at most ``width / 64``, each with a memory of its own. Port k has the k-th part of every beat.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class AcceleratorConfig:
     random_rounding: bool = False
     encoder: int = 0
     shards: int = 1
+    ports: int = 1
 
     def __post_init__(self) -> None:
         if self.width not in PORT_WIDTHS:
@@ -83,6 +86,11 @@ class AcceleratorConfig:
         if self.shards not in SHARDS or self.shards * WORD_BITS > self.width:
             raise DataError(
                 f"shards={self.shards} must be one of {', '.join(map(str, SHARDS))}, and at most width / {WORD_BITS} = "
+                f"{self.width // WORD_BITS}"
+            )
+        if self.ports not in PORTS or self.ports * WORD_BITS > self.width:
+            raise DataError(
+                f"ports={self.ports} must be one of {', '.join(map(str, PORTS))}, and at most width / {WORD_BITS} = "
                 f"{self.width // WORD_BITS}"
             )
         least = 2 * self.chunk_features
@@ -149,6 +157,16 @@ class AcceleratorConfig:
         return self.width // 8
 
     @property
+    def port_width(self) -> int:
+        """Bits of a memory port."""
+        return self.width // self.ports
+
+    @property
+    def port_bytes(self) -> int:
+        """Bytes of a beat on a memory port."""
+        return self.port_width // 8
+
+    @property
     def max_chunks(self) -> int:
         return self.max_features // self.chunk_features
 
@@ -163,14 +181,15 @@ class AcceleratorConfig:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of one chunk of a model."""
-        return CHUNK_MODEL_BYTES * self.shards
+        """Bytes of one chunk of a model in the memory of a port."""
+        return self.chunk_beats * self.port_bytes
 
     @property
     def record_beats(self) -> int:
-        """Beats of a trace record."""
-        return record_words(self.outputs, self.words_per_beat) // self.words_per_beat
+        """Beats of a trace record, on the first port."""
+        words = self.port_width // WORD_BITS
+        return record_words(self.outputs, words) // words
 
     @property
     def record_bytes(self) -> int:
-        return self.record_beats * self.beat_bytes
+        return self.record_beats * self.port_bytes

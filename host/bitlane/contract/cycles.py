@@ -117,7 +117,7 @@ def predict(
     to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
     chunk_beats = CHUNK_MODEL_WORDS // geometry.rows_per_beat
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
-    record = geometry.record_words // geometry.words_per_beat + WRITE_OVERHEAD
+    record = geometry.record_words // geometry.port_words + WRITE_OVERHEAD
 
     clock, stall_memory = schedule.while_latency_shows(begin, model_beats, timing)
     taken = schedule.end_of_epoch(clock)

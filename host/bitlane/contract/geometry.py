@@ -19,6 +19,7 @@ from .layout import (
     MAX_DIGITS,
     MAX_OUTPUTS,
     PORT_WIDTHS,
+    PORTS,
     SHARDS,
     WORD_BITS,
     WORD_BYTES,
@@ -60,6 +61,8 @@ class Geometry:
         Whether each feature has separate levels, for table lanes: double sampling with 1 to 3 base bits.
     shards : {1, 2, 4, 8}, default=1
         Words of a row in a beat, each with 32 features of a chunk.
+    ports : {1, 2, 4, 8}, default=1
+        Memory ports, each with as many words of a beat.
 
     Raises
     ------
@@ -77,6 +80,7 @@ class Geometry:
     half_digit: bool = False
     codebook: bool = False
     shards: int = 1
+    ports: int = 1
 
     def __post_init__(self) -> None:
         if self.features < 1 or self.rows < 1:
@@ -96,6 +100,11 @@ class Geometry:
                 f"shards={self.shards}: it must be 1, 2, 4 or 8, and shards * rows_per_beat at most 8, "
                 f"not {self.words_per_beat}"
             )
+        if self.ports not in PORTS or self.ports > self.words_per_beat:
+            raise DataError(
+                f"ports={self.ports}: it must be 1, 2, 4 or 8, and at most shards * rows_per_beat = "
+                f"{self.words_per_beat}"
+            )
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs}: it must be 1 to {MAX_OUTPUTS}")
 
@@ -109,6 +118,7 @@ class Geometry:
         rows_per_beat: int = 1,
         outputs: int = 1,
         shards: int = 1,
+        ports: int = 1,
     ) -> Geometry:
         """Return the shape of a data set that is stored with a precision.
 
@@ -116,8 +126,8 @@ class Geometry:
         ----------
         precision : Precision
         features, rows, batch : int
-        rows_per_beat, outputs, shards : int, default=1
-            As in the build: `AcceleratorConfig.rows_per_beat`, `outputs` and `shards`.
+        rows_per_beat, outputs, shards, ports : int, default=1
+            As in the build: `AcceleratorConfig.rows_per_beat`, `outputs`, `shards` and `ports`.
 
         Returns
         -------
@@ -134,12 +144,13 @@ class Geometry:
             precision.half_digit,
             precision.codebook,
             shards,
+            ports,
         )
 
     @property
     def unsharded(self) -> Geometry:
-        """The shape of the same rows, with as many a beat, for a build without shards."""
-        return replace(self, shards=1)
+        """The shape of the same rows, with as many a beat, for a build with one shard and one port."""
+        return replace(self, shards=1, ports=1)
 
     # --- rows, batches and groups ---
     @property
@@ -195,8 +206,13 @@ class Geometry:
         return self.rows_per_beat * self.shards
 
     @property
+    def port_words(self) -> int:
+        """Words in a beat of a memory port."""
+        return self.words_per_beat // self.ports
+
+    @property
     def beat_bytes(self) -> int:
-        """Bytes of a beat."""
+        """Bytes of a beat, on all ports."""
         return self.words_per_beat * WORD_BYTES
 
     @property
@@ -298,8 +314,8 @@ class Geometry:
 
     @property
     def record_words(self) -> int:
-        """Words of the trace record of an epoch."""
-        return record_words(self.outputs, self.words_per_beat)
+        """Words of the trace record of an epoch, on the first port."""
+        return record_words(self.outputs, self.port_words)
 
     @property
     def beats(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 WORD_BITS = 64
 WORD_BYTES = WORD_BITS // 8
-PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side
+PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, on one port or on several
+PORTS = (1, 2, 4, 8)  # of memory; each has as many words of a beat
 SHARDS = (1, 2, 4, 8)  # of the features of a row; each shard has a word of every row of a beat
 CHUNK = 32  # features whose digits share one word; with shards a chunk has as many in each
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
@@ -28,12 +29,12 @@ def level_slots(base_bits: int) -> int:
     return 2 << base_bits
 
 
-def record_words(outputs: int, words_per_beat: int) -> int:
+def record_words(outputs: int, port_words: int) -> int:
     """Return the words of a trace record: the cycles, the loss of each output, and zeros as padding.
 
-    The padding fills the record up to a power of two, and to complete beats.
+    The padding fills the record up to a power of two, and to complete beats of a port with so many words.
     """
-    return max(1 << outputs.bit_length(), words_per_beat)
+    return max(1 << outputs.bit_length(), port_words)
 
 
 # A clipped row adds 2**38 units to a loss, which has 64 bits with a sign: it overflows at 2**25 clipped rows an epoch.

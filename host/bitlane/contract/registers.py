@@ -112,6 +112,16 @@ CUTS = (
 )
 
 
+# Registers of the addresses of a memory port, of 64 bits each. Those of port k, from 1 on, are named NAME_k.
+PORT_ADDRESSES = ("base_address", "draw_address", "model_in", "model_out")
+MOST_PORTS = 8
+
+
+def port_register(name: str, port: int) -> str:
+    """Return the name of one of `PORT_ADDRESSES` of a port."""
+    return f"{name}_{port}" if port else name
+
+
 def _table() -> tuple[Register, ...]:
     rows: list[tuple[int, str, int, bool, str] | tuple[int, str, int, bool, str, tuple[Field, ...]]] = [
         (0x000, "identity", 32, False, "ASCII 'BLAN'"),
@@ -119,7 +129,7 @@ def _table() -> tuple[Register, ...]:
         (0x008, "build", 32, False, "hash of the RTL sources and the configuration"),
         (0x00C, "max_features", 32, False, "most features of a row; half as many with staleness 1"),
         (0x010, "max_row_words", 32, False, "most words of a row (chunks * digits)"),
-        (0x014, "port_bits", 32, False, "width of the memory port, one beat: 64 bits for each of its rows"),
+        (0x014, "port_bits", 32, False, "width of a beat, on all memory ports together"),
         (0x018, "address_bits", 32, False, "width of an address on the memory port"),
         (0x01C, "outputs", 32, False, "models trained at the same time"),
         (
@@ -195,6 +205,12 @@ def _table() -> tuple[Register, ...]:
         (0x130, "stall_model", 64, False, "cycles in which a beat waited for the model"),
         (0x138, "saturations", 64, False, "clipped values: residuals, scaled gradients, weights"),
         (0x140, "encode_seed", 32, True, "seed of the group of the draw sets of an encoding"),
+        (0x200, "ports", 32, False, "memory ports, each with as many bits of a beat; 0: one port"),
+        *(
+            (0x200 + 0x20 * port + 8 * i, port_register(name, port), 64, True, f"{name} of memory port {port}")
+            for port in range(1, MOST_PORTS)
+            for i, name in enumerate(PORT_ADDRESSES)
+        ),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 
@@ -207,13 +223,27 @@ ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode", "enc
 SHARD_REGISTERS = ("shards",)
 
 
-def absent_registers(table_lanes: bool, random_rounding: bool, encoder: int, shards: int = 1) -> tuple[str, ...]:
+def port_registers(ports: range) -> tuple[str, ...]:
+    """Return the names of the address registers of some ports."""
+    return tuple(port_register(name, port) for port in ports for name in PORT_ADDRESSES)
+
+
+def address_registers(ports: int) -> tuple[str, ...]:
+    """Return the names of the address registers of a run in a build with so many ports."""
+    return (*port_registers(range(ports)), "trace")
+
+
+def absent_registers(
+    table_lanes: bool, random_rounding: bool, encoder: int, shards: int = 1, ports: int = 1
+) -> tuple[str, ...]:
     """Return the registers that a build without some options does not have."""
     return (
         *(() if table_lanes else TABLE_LANE_REGISTERS),
         *(() if random_rounding else RANDOM_ROUNDING_REGISTERS),
         *(() if encoder else ENCODER_REGISTERS),
         *(() if shards > 1 else SHARD_REGISTERS),
+        *(() if ports > 1 else ("ports",)),
+        *port_registers(range(ports, MOST_PORTS)),
     )
 
 

@@ -1,11 +1,15 @@
-"""Regions of a build with shards: the words of one without, in another order.
+"""Regions of a build with shards or several ports: the words of one without, in another order.
 
 With S shards a chunk has 32 S features and a digit of it S words, which lie side by side in a beat: words ``e * P`` to
 ``e * P + P - 1`` of each beat, one for each row of the group, are the region of the features of shard e. Only labels
 differ: a beat has those of 4 S groups, with the first four in the words of shard 0.
+
+With N ports port k has words ``k * W`` to ``k * W + W - 1`` of each beat of W N words, in a memory of its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +20,22 @@ from .layout import CHUNK_MODEL_WORDS
 Words = NDArray[np.uint64]
 HALF_BITS = np.uint64(32)  # of a word of half digits, for one of its two chunks
 HALF_MASK = np.uint64((1 << 32) - 1)
+
+
+def port_regions(words: Words, geometry: Geometry) -> Words:
+    """Return complete beats of any region as the part of each port: uint64 [ports, words]."""
+    beats = words.reshape(-1, geometry.ports, geometry.port_words)
+    parts: Words = beats.transpose(1, 0, 2).reshape(geometry.ports, -1)
+    return parts
+
+
+def join_ports(parts: Sequence[Words], geometry: Geometry) -> Words:
+    """Return complete beats from the part of each port: the inverse of `port_regions`; one part is returned itself."""
+    if geometry.ports == 1:
+        return parts[0]
+    beats = np.stack(parts).reshape(geometry.ports, -1, geometry.port_words)
+    words: Words = beats.transpose(1, 0, 2).reshape(-1)
+    return words
 
 
 def shard_base(words: Words, geometry: Geometry, groups: range | None = None) -> Words:

@@ -22,6 +22,7 @@ from bitlane.contract.layout import (
 )
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.prng import MAX_CUT
+from bitlane.contract.registers import PORT_ADDRESSES, port_register
 from bitlane.contract.settings import Settings
 from bitlane.reference.encoder import EncodeSettings
 
@@ -35,7 +36,7 @@ class Fault(Exception):
 
 def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
     """Geometry and settings of the registers. Raise the error of the hardware if they are illegal."""
-    words, shards = at["port_bits"] // WORD_BITS, at["shards"]
+    words, shards, ports = at["port_bits"] // WORD_BITS, at["shards"], at["ports"]
     columns = words // shards
     tail, last_tail = at["batch_tail"], at["epoch_tail"]
     chunks, max_chunks = -(-at["features"] // (CHUNK * shards)), at["max_features"] // (CHUNK * shards)
@@ -47,15 +48,13 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         "batch_groups": MAX_ROWS,
         "draw_sets": at["draw_sets"],
     }
-    beat = at["port_bits"] // 8
+    beat, chunk = at["port_bits"] // 8 // ports, CHUNK_MODEL_BYTES * shards // ports
+    of_port = {"base_address": beat, "draw_address": beat, "model_in": chunk, "model_out": chunk}
     multiples = {
-        "base_address": beat,
         "base_stride": beat,
-        "draw_address": beat,
         "draw_stride": beat,
-        "model_in": CHUNK_MODEL_BYTES * shards,
-        "model_out": CHUNK_MODEL_BYTES * shards,
-        "trace": record_words(at["outputs"], words) * WORD_BYTES,
+        "trace": record_words(at["outputs"], words // ports) * WORD_BYTES,
+        **{port_register(name, port): of_port[name] for port in range(ports) for name in PORT_ADDRESSES},
     }
     if (
         any(not 1 <= at[name] <= limit for name, limit in limits.items())
@@ -89,6 +88,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         half_digit=bool(half),
         codebook=table,
         shards=shards,
+        ports=ports,
     )
     if geometry.row_words > at["max_row_words"] or geometry.level_slots > at["level_slots"]:
         raise Fault(ErrorCode.CONFIGURATION)

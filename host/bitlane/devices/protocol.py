@@ -37,7 +37,7 @@ class Device(Protocol):
 
     @property
     def capacity_bytes(self) -> int:
-        """Bytes that all buffers together may take, each rounded up to 4096."""
+        """Bytes that all buffers together may take, each rounded up to 4096. Each port has an equal part of them."""
 
     def read(self, offset: int) -> int:
         """Return the 32-bit register at a byte offset."""
@@ -45,8 +45,8 @@ class Device(Protocol):
     def write(self, offset: int, value: int) -> None:
         """Write the 32-bit register at a byte offset."""
 
-    def allocate(self, nbytes: int) -> Buffer:
-        """Return a new buffer. Raise DeviceError if there is no room."""
+    def allocate(self, nbytes: int, port: int = 0) -> Buffer:
+        """Return a new buffer in the memory of a port. Raise DeviceError if there is no room."""
 
     def flush(self, buffer: Buffer) -> None:
         """Copy the words of the host to the device."""

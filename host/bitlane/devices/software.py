@@ -30,9 +30,10 @@ from bitlane.contract.registers import (
     STATUS_ERROR_SHIFT,
     VERSION,
     absent_registers,
+    port_register,
 )
 from bitlane.contract.settings import Settings
-from bitlane.contract.shards import shard_models, unshard_base, unshard_draws, unshard_models
+from bitlane.contract.shards import join_ports, port_regions, shard_models, unshard_base, unshard_draws, unshard_models
 from bitlane.contract.software_registers import EVERY_REGISTER, registers_of
 from bitlane.contract.state import ModelState
 from bitlane.errors import DeviceError
@@ -129,11 +130,12 @@ class SoftwareDevice(ABC):
             "random_rounding": int(config.random_rounding),
             "encoder": config.encoder,
             "shards": config.shards,
+            "ports": config.ports,
             "more_objectives": int(isinstance(config, SoftwareConfig)),
         }
         # The register of the levels reads as 0 without table lanes.
         self._absent = {
-            *absent_registers(True, config.random_rounding, config.encoder, config.shards),
+            *absent_registers(True, config.random_rounding, config.encoder, config.shards, config.ports),
             *(EVERY_REGISTER.keys() - registers_of(config).keys()),
         }
 
@@ -193,16 +195,17 @@ class SoftwareDevice(ABC):
         self._error = code
 
     # --- memory ---
-    def allocate(self, nbytes: int) -> SoftwareBuffer:
-        """Return a buffer at the first address with room for `nbytes`; DeviceError if no gap is large enough."""
+    def allocate(self, nbytes: int, port: int = 0) -> SoftwareBuffer:
+        """Return a buffer at the first address of a port with room for `nbytes`; DeviceError if no gap is so large."""
         size = max(1, -(-nbytes // PAGE)) * PAGE
-        address = MEMORY_BASE
+        reach = self._reach(port)
+        address = reach.start
         for start, taken in sorted(self._buffers.items()):
             if start - address >= size:
                 break
-            address = start + taken
-        if address + size > MEMORY_BASE + self.capacity_bytes:
-            raise DeviceError(f"no room for {nbytes} bytes in the memory of {self.name}, {self.capacity_bytes} bytes")
+            address = max(address, start + taken)
+        if address + size > reach.stop:
+            raise DeviceError(f"no room for {nbytes} bytes in the memory of {self.name}, {len(reach)} bytes")
         self._buffers[address] = size
         return SoftwareBuffer(self, address, self._provide(address, -(-nbytes // WORD_BYTES)))
 
@@ -227,6 +230,12 @@ class SoftwareDevice(ABC):
         """Number of buffers that are not freed."""
         return len(self._buffers)
 
+    def _reach(self, port: int) -> range:
+        """Return the addresses that a port reaches: its part of the memory."""
+        size = self.capacity_bytes // self._values["ports"]
+        start = MEMORY_BASE + port * (size // PAGE * PAGE)
+        return range(start, start + size)
+
     def _free(self, buffer: SoftwareBuffer) -> None:
         self._buffers.pop(buffer.device_address, None)
 
@@ -238,11 +247,29 @@ class SoftwareDevice(ABC):
     def _words(self, address: int, count: int, code: ErrorCode) -> Words:
         """Return words of the device's memory. Raise `Fault` with this code if they lie outside."""
 
-    def _load(self, address: int, count: int) -> Words:
-        return self._words(address, count, ErrorCode.READ_DECODE)
+    def _load(self, address: int, count: int, port: int = 0) -> Words:
+        return self._reached(address, count, port, ErrorCode.READ_DECODE)
 
-    def _store(self, address: int, words: Words) -> None:
-        self._words(address, len(words), ErrorCode.WRITE_DECODE)[:] = words
+    def _store(self, address: int, words: Words, port: int = 0) -> None:
+        self._reached(address, len(words), port, ErrorCode.WRITE_DECODE)[:] = words
+
+    def _reached(self, address: int, count: int, port: int, code: ErrorCode) -> Words:
+        """Return words that a port reads or writes. Raise `Fault` with this code if it does not reach them."""
+        reach = self._reach(port)
+        if address not in reach or address + count * WORD_BYTES > reach.stop:
+            raise Fault(code)
+        return self._words(address, count, code)
+
+    def _load_beats(self, at: dict[str, int], name: str, count: int, geometry: Geometry, offset: int = 0) -> Words:
+        """Return `count` words, in complete beats, from `offset` bytes behind the address `name` of each port."""
+        addresses = [at[port_register(name, port)] + offset for port in range(geometry.ports)]
+        words = count // geometry.ports
+        return join_ports([self._load(address, words, port) for port, address in enumerate(addresses)], geometry)
+
+    def _store_beats(self, at: dict[str, int], name: str, words: Words, geometry: Geometry, offset: int = 0) -> None:
+        """Write complete beats, to `offset` bytes behind the address `name` of each port."""
+        for port, part in enumerate(port_regions(words, geometry)):
+            self._store(at[port_register(name, port)] + offset, part, port)
 
     # --- an encoding ---
     def _encoding(self) -> Iterator[None]:
@@ -278,7 +305,7 @@ class SoftwareDevice(ABC):
         at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["cuts"].unpack(values["cuts"])
         geometry, settings = check_registers(at)
         values |= _now(settings)
-        models = unshard_models(self._load(at["model_in"], geometry.load_words), geometry)
+        models = unshard_models(self._load_beats(at, "model_in", geometry.load_words, geometry), geometry)
         loaded = unpack_master(models, geometry.features)
         master, levels = loaded[: geometry.outputs], loaded[geometry.outputs :]
         engine = self._begin(geometry.unsharded, ModelState(master, settings), levels if geometry.codebook else None)
@@ -298,7 +325,7 @@ class SoftwareDevice(ABC):
             self._store(at["trace"] + number * record.nbytes, record.view(np.uint64))
             if at["snapshots"]:
                 models = shard_models(pack_master(epoch.state.master), geometry)
-                self._store(at["model_out"] + number * geometry.model_bytes, models)
+                self._store_beats(at, "model_out", models, geometry, number * geometry.model_bytes // geometry.ports)
             values |= _now(epoch.state.settings)
             values |= {
                 "epoch": number + 1,
@@ -308,7 +335,7 @@ class SoftwareDevice(ABC):
             if number + 1 < at["epochs"]:
                 yield
         if not at["snapshots"]:
-            self._store(at["model_out"], shard_models(pack_master(epoch.state.master), geometry))
+            self._store_beats(at, "model_out", shard_models(pack_master(epoch.state.master), geometry), geometry)
         values |= {
             "cycles": counts.cycles,
             "beats": counts.beats,
@@ -322,11 +349,11 @@ class SoftwareDevice(ABC):
 
     def _feed(self, engine: SoftwareEngine, geometry: Geometry, at: dict[str, int], number: int) -> None:
         """Feed the rows of one epoch from set `number` to the engine."""
-        words = self._load(at["base_address"] + number * at["base_stride"], geometry.base_words)
+        words = self._load_beats(at, "base_address", geometry.base_words, geometry, number * at["base_stride"])
         base = unshard_base(words, geometry)
         draws = None
         if geometry.draws:
-            words = self._load(at["draw_address"] + number * at["draw_stride"], geometry.draw_words)
+            words = self._load_beats(at, "draw_address", geometry.draw_words, geometry, number * at["draw_stride"])
             draws = unshard_draws(words, geometry)
         engine.feed(base, draws)
 

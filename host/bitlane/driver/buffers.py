@@ -9,23 +9,42 @@ from types import TracebackType
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words, pack_master
-from bitlane.contract.shards import shard_models
+from bitlane.contract.shards import port_regions, shard_models
 from bitlane.devices.protocol import Buffer, Device
 
 from .job import Job
+
+PortBuffers = tuple[Buffer, ...]  # one for each memory port, of equal sizes
 
 
 class _Buffers:
     """Buffers of one device; as a context manager it frees them at the end."""
 
-    def __init__(self, device: Device):
+    def __init__(self, device: Device, geometry: Geometry):
         self.device = device
+        self._geometry = geometry
         self._stack = ExitStack()
 
-    def _allocate(self, words: int) -> Buffer:
-        buffer = self.device.allocate(words * WORD_BYTES)
+    def _allocate(self, words: int, port: int = 0) -> Buffer:
+        buffer = self.device.allocate(words * WORD_BYTES, port)
         self._stack.callback(buffer.free)
         return buffer
+
+    def _allocate_beats(self, words: int) -> PortBuffers:
+        """Return a buffer on each port, for words in complete beats; none for 0 words."""
+        ports = self._geometry.ports
+        return tuple(self._allocate(words // ports, port) for port in range(ports)) if words else ()
+
+    def _write(self, buffers: PortBuffers, regions: Sequence[Words]) -> None:
+        """Write regions of complete beats one after the other, from the start of each buffer."""
+        start = 0
+        for region in regions if buffers else ():
+            parts = port_regions(region, self._geometry)
+            for buffer, part in zip(buffers, parts, strict=True):
+                buffer.array[start : start + len(part)] = part
+            start += len(parts[0])
+        for buffer in buffers:
+            self.device.flush(buffer)
 
     def free(self) -> None:
         """Free all buffers; a second call does nothing."""
@@ -45,19 +64,22 @@ class SampleBuffers(_Buffers):
     Parameters
     ----------
     device : Device
+    geometry : Geometry
+        Shape of the samples: how their beats lie on the ports.
     base_words, draw_words : int
-        Words for base regions and for draw regions; 0 for no buffer.
+        Words for base regions and for draw regions, on all ports together; 0 for no buffer.
 
     Attributes
     ----------
-    base, draws : Buffer or None
+    base, draws : tuple of Buffer
+        One for each port; empty for 0 words.
     """
 
-    def __init__(self, device: Device, base_words: int, draw_words: int):
-        super().__init__(device)
+    def __init__(self, device: Device, geometry: Geometry, base_words: int, draw_words: int):
+        super().__init__(device, geometry)
         try:
-            self.base = self._allocate(base_words) if base_words else None
-            self.draws = self._allocate(draw_words) if draw_words else None
+            self.base = self._allocate_beats(base_words)
+            self.draws = self._allocate_beats(draw_words)
         except BaseException:
             self.free()
             raise
@@ -65,19 +87,14 @@ class SampleBuffers(_Buffers):
     @classmethod
     def of(cls, device: Device, job: Job) -> SampleBuffers:
         """Return buffers that hold the samples of a job."""
-        buffers = cls(device, sum(map(len, job.base_regions)), sum(map(len, job.draw_regions)))
+        buffers = cls(device, job.geometry, sum(map(len, job.base_regions)), sum(map(len, job.draw_regions)))
         buffers.fill(job.base_regions, job.draw_regions)
         return buffers
 
     def fill(self, base_regions: Sequence[Words], draw_regions: Sequence[Words]) -> None:
         """Write regions one after the other, from the start of each buffer."""
-        for buffer, regions in ((self.base, base_regions), (self.draws, draw_regions)):
-            if buffer is not None:
-                start = 0
-                for region in regions:
-                    buffer.array[start : start + len(region)] = region
-                    start += len(region)
-                self.device.flush(buffer)
+        self._write(self.base, base_regions)
+        self._write(self.draws, draw_regions)
 
     def __enter__(self) -> SampleBuffers:
         return self
@@ -88,26 +105,24 @@ class ModelBuffers(_Buffers):
 
     Attributes
     ----------
-    model_in, model_out, trace : Buffer
+    model_in, model_out : tuple of Buffer
+        One for each port.
+    trace : Buffer
+        On the first port.
     """
 
     def __init__(self, device: Device, job: Job):
-        super().__init__(device)
         geometry = job.geometry
+        super().__init__(device, geometry)
+        loaded = (job.state.master, *(() if job.levels is None else (job.levels,)))
         try:
-            self.model_in = self._allocate(geometry.load_words)
-            self._write_models(job, geometry)
-            self.model_out = self._allocate((job.epochs if job.snapshots else 1) * geometry.model_words)
+            self.model_in = self._allocate_beats(geometry.load_words)
+            self._write(self.model_in, [shard_models(pack_master(values), geometry) for values in loaded])
+            self.model_out = self._allocate_beats((job.epochs if job.snapshots else 1) * geometry.model_words)
             self.trace = self._allocate(job.epochs * geometry.record_words)
         except BaseException:
             self.free()
             raise
-
-    def _write_models(self, job: Job, geometry: Geometry) -> None:
-        self.model_in.array[: geometry.model_words] = shard_models(pack_master(job.state.master), geometry)
-        if job.levels is not None:
-            self.model_in.array[geometry.model_words :] = shard_models(pack_master(job.levels), geometry)
-        self.device.flush(self.model_in)
 
     def __enter__(self) -> ModelBuffers:
         return self

@@ -13,8 +13,8 @@ from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import unpack_master
 from bitlane.contract.prng import after_batches
-from bitlane.contract.registers import IDENTITY, REGISTERS, STATUS_BUSY, VERSION
-from bitlane.contract.shards import unshard_models
+from bitlane.contract.registers import IDENTITY, REGISTERS, STATUS_BUSY, VERSION, address_registers
+from bitlane.contract.shards import join_ports, unshard_models
 from bitlane.contract.state import ModelState
 from bitlane.devices.protocol import Buffer, Device
 from bitlane.errors import DataError, DeviceError
@@ -25,7 +25,7 @@ from .encoding import Encoding, encoding_values
 from .fit import check_encoder, check_fit, check_objective, check_rounding
 from .job import Counters, Job, JobResult
 from .polling import encode_and_wait, start_and_wait
-from .programming import ADDRESSES, check_addresses, register_values, strides
+from .programming import check_addresses, register_values, strides
 from .trace import EpochTrace, OnEpoch
 
 _EXPLANATIONS = {
@@ -131,7 +131,8 @@ class Driver:
             code = start_and_wait(self.device, trace, expected, self.timeout, while_running)
             if code != ErrorCode.NONE:
                 raise DeviceError(f"{self.device.name} ended with {code.name}: {_EXPLANATIONS[code]}", code)
-            self.device.invalidate(models.model_out)
+            for buffer in models.model_out:
+                self.device.invalidate(buffer)
             return self._result(job, models, trace)
 
     def encode(self, encoding: Encoding, samples: SampleBuffers, source_buffer: Buffer) -> list[Counters]:
@@ -182,20 +183,23 @@ class Driver:
                 random_rounding=bool(self._read("random_rounding")),
                 encoder=self._read("encoder"),
                 shards=self._read("shards") or 1,
+                ports=self._read("ports") or 1,
             )
         except DataError as error:
             raise DeviceError(f"{self.device.name}: its registers describe an invalid build: {error}") from error
 
     def _write_all(self, values: dict[str, int]) -> None:
+        addresses = address_registers(self.config.ports)
         for name, value in values.items():
-            if name in ADDRESSES and self.config.address_bits <= 32:
+            if name in addresses and self.config.address_bits <= 32:
                 self.device.write(REGISTERS[name].offset, value)  # the upper half is 0 in all runs
             else:
                 registers.write(self.device, name, value)
 
     def _result(self, job: Job, models: ModelBuffers, trace: EpochTrace) -> JobResult:
         records, geometry = trace.records(), job.geometry
-        master = unpack_master(unshard_models(models.model_out.array, geometry), geometry.features)
+        stored = join_ports([buffer.array for buffer in models.model_out], geometry)
+        master = unpack_master(unshard_models(stored, geometry), geometry.features)
         snapshots = master.reshape(-1, geometry.outputs, geometry.features)
         step, shrinks = self._read("step_now"), isinstance(self.config, SoftwareConfig)
         settings = replace(

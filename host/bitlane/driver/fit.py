@@ -93,11 +93,13 @@ def _check_port(config: AcceleratorConfig, geometry: Geometry, name: str) -> Non
             f"the data is packed for width={packed[0]} and outputs={packed[1]}, but {name} has width={config.width} "
             f"and outputs={config.outputs}: open a device with width={packed[0]} and outputs={packed[1]}"
         )
-    if geometry.shards != config.shards:
-        raise DataError(
-            f"the data is packed for shards={geometry.shards}, but {name} has shards={config.shards}: open a device "
-            f"with shards={geometry.shards}"
-        )
+    for option in ("shards", "ports"):
+        packed_for, built = getattr(geometry, option), getattr(config, option)
+        if packed_for != built:
+            raise DataError(
+                f"the data is packed for {option}={packed_for}, but {name} has {option}={built}: open a device "
+                f"with {option}={packed_for}"
+            )
 
 
 def _shorter_row(geometry: Geometry, words: int) -> str:

@@ -135,7 +135,7 @@ def loss_value(loss: int) -> float:
 
 
 def job_bytes(geometry: Geometry, epochs: int, base_sets: int, draw_sets: int, snapshots: bool) -> int:
-    """Return the bytes that the buffers of a job take on a device.
+    """Return the bytes that the buffers of a job take on a device, with room on all ports for those of the first.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ def job_bytes(geometry: Geometry, epochs: int, base_sets: int, draw_sets: int, s
     snapshots : bool
         Whether the weights of each epoch are stored.
     """
-    models = epochs if snapshots else 1
-    sizes = [
-        base_sets * geometry.base_words * WORD_BYTES,
-        draw_sets * geometry.draw_words * WORD_BYTES,
-        geometry.load_words * WORD_BYTES,
-        models * geometry.model_bytes,
-        epochs * geometry.record_words * WORD_BYTES,
+    models, ports = epochs if snapshots else 1, geometry.ports
+    beats = [
+        base_sets * geometry.base_words,
+        draw_sets * geometry.draw_words,
+        geometry.load_words,
+        models * geometry.model_words,
     ]
-    return sum(-(-size // PAGE) * PAGE for size in sizes)
+    of_first_port = [*(words // ports for words in beats), epochs * geometry.record_words]
+    return ports * sum(-(-words * WORD_BYTES // PAGE) * PAGE for words in of_first_port)

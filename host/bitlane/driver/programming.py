@@ -6,13 +6,12 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, WEIGHT_EXPONENT
 from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.contract.registers import REGISTERS
+from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, port_register
 from bitlane.errors import DataError, DeviceError
 
 from .buffers import ModelBuffers, SampleBuffers
 from .job import Job
 
-ADDRESSES = ("base_address", "draw_address", "model_in", "model_out", "trace")
 OBJECTIVE = ("further_loss", "epsilon", "shrink_step", "shrink_phase")  # registers of `SoftwareConfig`
 STRIDE_LIMIT = 1 << REGISTERS["base_stride"].bits
 BOUND_MASK = (1 << BOUND.bits) - 1
@@ -53,11 +52,8 @@ def register_values(
         "decay": settings.decay,
         "phase": settings.phase,
         "bounds": low & BOUND_MASK | (high & BOUND_MASK) << BOUND.bits,
-        "base_address": samples.base.device_address if samples.base else 0,
-        "draw_address": samples.draws.device_address if samples.draws else 0,
+        **_port_addresses(samples, models, config.ports),
         **strides(job),
-        "model_in": models.model_in.device_address,
-        "model_out": models.model_out.device_address,
         "trace": models.trace.device_address,
     }
     if config.random_rounding:
@@ -68,11 +64,21 @@ def register_values(
     return values
 
 
+def _port_addresses(samples: SampleBuffers, models: ModelBuffers, ports: int) -> dict[str, int]:
+    """The addresses of each port; 0 for samples that a job does not have."""
+    every = zip(PORT_ADDRESSES, (samples.base, samples.draws, models.model_in, models.model_out), strict=True)
+    return {
+        port_register(name, port): buffers[port].device_address if buffers else 0
+        for name, buffers in every
+        for port in range(ports)
+    }
+
+
 def check_addresses(samples: SampleBuffers, models: ModelBuffers, config: AcceleratorConfig) -> None:
     """Raise DeviceError for a buffer that ends beyond the addresses of the build: the hardware would wrap to 0."""
-    buffers = (samples.base, samples.draws, models.model_in, models.model_out, models.trace)
+    buffers = (*samples.base, *samples.draws, *models.model_in, *models.model_out, models.trace)
     for buffer in buffers:
-        end = buffer.device_address + buffer.array.nbytes if buffer else 0
+        end = buffer.device_address + buffer.array.nbytes
         if end > 1 << config.address_bits:
             raise DeviceError(
                 f"a buffer ends at {end:#x}, beyond the {config.address_bits} address bits of this build: "
@@ -81,7 +87,7 @@ def check_addresses(samples: SampleBuffers, models: ModelBuffers, config: Accele
 
 
 def strides(job: Job) -> dict[str, int]:
-    """Return the two stride registers: bytes from one set to the next, 0 for a single set.
+    """Return the two stride registers: bytes of a port from one set to the next, 0 for a single set.
 
     Raises
     ------
@@ -89,7 +95,9 @@ def strides(job: Job) -> dict[str, int]:
         A set is larger than a stride register holds.
     """
     regions = {"base_stride": job.base_regions, "draw_stride": job.draw_regions}
-    results = {name: len(sets[0]) * WORD_BYTES if len(sets) > 1 else 0 for name, sets in regions.items()}
+    results = {
+        name: len(sets[0]) * WORD_BYTES // job.geometry.ports if len(sets) > 1 else 0 for name, sets in regions.items()
+    }
     if max(results.values()) >= STRIDE_LIMIT:
         raise DataError(
             f"a draw set takes {max(results.values())} bytes, but with several sets the limit is {STRIDE_LIMIT} bytes "

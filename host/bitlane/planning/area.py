@@ -140,4 +140,5 @@ def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
         float(config.encoder > 0),
         config.encoder,
         config.shards - 1,
+        config.ports - 1,
     ]

@@ -107,6 +107,7 @@ def estimate_work(
         config.rows_per_beat,
         config.outputs,
         config.shards,
+        config.ports,
     )
     check_fit(config, geometry, options.staleness, BUILD)
     if options.random_rounding and not config.random_rounding:

@@ -114,7 +114,7 @@ class RegisterWord:
 
 def register_words(config: AcceleratorConfig) -> Iterator[RegisterWord]:
     """Yield every register word of a build except `control`, where a write is a command."""
-    absent = absent_registers(True, config.random_rounding, config.encoder, config.shards)
+    absent = absent_registers(True, config.random_rounding, config.encoder, config.shards, config.ports)
     for register in registers_of(config).values():
         if register.name not in ("control", *absent):
             yield from (RegisterWord(register, number) for number in range(register.words))

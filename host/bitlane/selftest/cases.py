@@ -93,7 +93,14 @@ class Case:
         settings = Settings(**{"step": STEP, "step_negative": STEP, **self.settings})
         features = min(self.features, most_features(config, precision, settings.staleness))
         geometry = Geometry.of(
-            precision, features, self.rows, self.batch, config.rows_per_beat, config.outputs, config.shards
+            precision,
+            features,
+            self.rows,
+            self.batch,
+            config.rows_per_beat,
+            config.outputs,
+            config.shards,
+            config.ports,
         )
         separate = self.separate_samples or precision.sampling == "naive"
         sets = self.sets if separate or precision.draws else 1

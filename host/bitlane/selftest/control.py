@@ -19,10 +19,10 @@ from bitlane.contract.registers import (
     REGISTERS,
     STATUS_BUSY,
     STATUS_ERROR_SHIFT,
+    address_registers,
 )
 from bitlane.devices.protocol import Device
 from bitlane.driver.job import Job
-from bitlane.driver.programming import ADDRESSES
 from bitlane.errors import DeviceError
 
 from .bench import BlockCheck, CheckContext, CheckFailed, DeviceProxy, expect
@@ -32,6 +32,7 @@ from .datapath import precisions
 from .registers import WORD, restored_registers, writable_words
 from .report import Figures
 
+WRITTEN = ("model_out", "trace")  # addresses of these and of further ports
 STRIDES = ("base_stride", "draw_stride")
 MISALIGNMENT = 4  # bytes: half of the narrowest beat
 INVERTED_BOUNDS = 0xFFFF_0000  # low 0, high below it
@@ -114,11 +115,12 @@ def refused(bench: CheckContext) -> Figures:
     devices: dict[str, DeviceProxy] = {
         illegal.name: _Edited(bench.device, illegal.edits()) for illegal in _illegal_values(bench)
     }
-    for name in (*ADDRESSES, *STRIDES):
+    addresses = address_registers(bench.config.ports)
+    for name in (*addresses, *STRIDES):
         edits: dict[int, Edit] = {REGISTERS[name].offset: lambda value: value | MISALIGNMENT}
         devices[f"{name} misaligned"] = _Edited(bench.device, edits)
     if bench.config.address_bits < 64:
-        for name in ADDRESSES:
+        for name in addresses:
             devices[f"{name} beyond {bench.config.address_bits} bits"] = _Beyond(bench.device, REGISTERS[name].offset)
     with restored_registers(bench):
         accepted = [name for name, device in devices.items() if not _refuses(bench, device, job)]
@@ -229,12 +231,10 @@ def bus_errors(bench: CheckContext) -> Figures:
     if outside is None:
         return {"result": "left out: a stray access could disturb other blocks of the board"}
     job, _ = Case().make(bench)
-    codes = {
-        **dict.fromkeys(("base_address", "draw_address", "model_in"), ErrorCode.READ_DECODE),
-        **dict.fromkeys(("model_out", "trace"), ErrorCode.WRITE_DECODE),
-    }
+    names = address_registers(bench.config.ports)
     code: ErrorCode | int
-    for name, expected in codes.items():
+    for name in names:
+        expected = ErrorCode.WRITE_DECODE if name.startswith(WRITTEN) else ErrorCode.READ_DECODE
         low = REGISTERS[name].offset
         edits: dict[int, Edit] = {low: lambda _: outside & WORD, low + 4: lambda _: outside >> 32}
         code = ErrorCode.NONE
@@ -246,7 +246,7 @@ def bus_errors(bench: CheckContext) -> Figures:
         message = f"a run with {name} outside the memory ended with error code {ErrorCode(code).name}"
         expect(code == expected, f"{message} instead of {expected.name}")
         Case().check(bench)
-    return {"addresses": len(codes)}
+    return {"addresses": len(names)}
 
 
 def interrupt(bench: CheckContext) -> Figures:

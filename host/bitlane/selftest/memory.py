@@ -63,37 +63,40 @@ def copied(bench: CheckContext) -> Figures:
 
 
 def far_apart(bench: CheckContext) -> Figures:
-    """Transfer a model at addresses beyond half of the memory. Every page of that half keeps its contents."""
+    """Transfer a model at addresses beyond half of each memory. Every page of these halves keeps its contents."""
     with ExitStack() as stack:
-        half = _half(bench, stack)
-        pages = half.array[:: PAGE // WORD_BYTES]
-        tags = np.arange(len(pages), dtype=np.uint64) ^ bench.rng.integers(1 << 63, dtype=np.uint64)
-        pages[:] = tags
-        bench.device.flush(half)
+        halves = [_half(bench, stack, port) for port in range(bench.config.ports)]
+        pages = [half.array[:: PAGE // WORD_BYTES] for half in halves]
+        tags = [np.arange(len(each), dtype=np.uint64) ^ bench.rng.integers(1 << 63, dtype=np.uint64) for each in pages]
+        for half, each, tag in zip(halves, pages, tags, strict=True):
+            each[:] = tag
+            bench.device.flush(half)
         beyond = _allocate(bench, stack, PAGE)
         pattern = _fill(bench, beyond)
         copied(bench)
         _compare(bench, beyond, pattern)
-        bench.device.invalidate(half)
-        wrong = np.flatnonzero(pages != tags)
-        expect(not len(wrong), f"{len(wrong)} of {len(pages):,} pages changed, the first is page {_first(wrong)}")
-    return {"pages": len(tags), "MiB": len(tags) * PAGE / (1 << 20)}
+        for half, each, tag in zip(halves, pages, tags, strict=True):
+            bench.device.invalidate(half)
+            wrong = np.flatnonzero(each != tag)
+            expect(not len(wrong), f"{len(wrong)} of {len(each):,} pages changed, the first is page {_first(wrong)}")
+    count = sum(map(len, pages))
+    return {"pages": count, "MiB": count * PAGE / (1 << 20)}
 
 
-def _half(bench: CheckContext, stack: ExitStack) -> Buffer:
-    """A buffer of half of the memory, or of the largest power of two of it that can be allocated."""
-    size = bench.device.capacity_bytes // 2
+def _half(bench: CheckContext, stack: ExitStack, port: int) -> Buffer:
+    """A buffer of half of the memory of a port, or of the largest power of two of it that can be allocated."""
+    size = bench.device.capacity_bytes // bench.config.ports // 2
     while True:
         try:
-            return _allocate(bench, stack, size)
+            return _allocate(bench, stack, size, port)
         except DeviceError:
             if size <= PAGE:
                 raise
             size //= 2
 
 
-def _allocate(bench: CheckContext, stack: ExitStack, size: int) -> Buffer:
-    buffer = bench.device.allocate(size)
+def _allocate(bench: CheckContext, stack: ExitStack, size: int, port: int = 0) -> Buffer:
+    buffer = bench.device.allocate(size, port)
     stack.callback(buffer.free)
     address, words = buffer.device_address, len(buffer.array)
     expect(address % PAGE == 0, f"a buffer lies at {address:#x}, which is not a multiple of {PAGE}")

@@ -118,7 +118,8 @@ class DoubleBuffer:
             if position == len(self._buffers):
                 if not self._buffers:
                     self._sizes = sum(map(len, base)), sum(map(len, draws))
-                self._buffers.append(self._stack.enter_context(SampleBuffers(self._device, *self._sizes)))
+                samples = SampleBuffers(self._device, self._next.geometry, *self._sizes)
+                self._buffers.append(self._stack.enter_context(samples))
             with self._clock.during("copy"):
                 self._buffers[position].fill(base, draws)
         self._prefetched = True

@@ -85,7 +85,7 @@ def run_encoded_launches(
     apart = region_words(geometry.draw_words)
     first_sets = min(plan.draw_sets, plan.epochs - plan.first_epoch, plan.launch_epochs) * geometry.draws
     with ExitStack() as stack:
-        samples = stack.enter_context(SampleBuffers(device, geometry.base_words, first_sets * apart))
+        samples = stack.enter_context(SampleBuffers(device, geometry, geometry.base_words, first_sets * apart))
         with clock.during("copy"):
             source = device.allocate(how.encoding.source_words * WORD_BYTES)
             stack.callback(source.free)

@@ -137,10 +137,10 @@ class TrainingResult:
         """The options of the training by name, its draw sets, and the shape of an epoch."""
         options, geometry = self._last.options, self.geometry
         shape = {name: getattr(geometry, name) for name in ("rows", "features", "rows_per_beat", "outputs")}
-        shards = {} if geometry.shards == 1 else {"shards": geometry.shards}
+        build = {name: value for name in ("shards", "ports") if (value := getattr(geometry, name)) > 1}
         policy = {} if self.bit_policy is None else {"bit_policy": self.bit_policy}
         plateau = {} if self.plateau is None else {"plateau": self.plateau}
-        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **shards, **policy, **plateau}
+        return {**options.as_dict(), "draw_sets": options.draw_sets, **shape, **build, **policy, **plateau}
 
     @property
     def rows_per_beat(self) -> int:

@@ -243,6 +243,7 @@ def geometry_of(checkpoint: Checkpoint, rows: int, driver: Driver) -> Geometry:
         rows_per_beat=config.rows_per_beat,
         outputs=config.outputs,
         shards=config.shards,
+        ports=config.ports,
     )
 
 

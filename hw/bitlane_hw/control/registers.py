@@ -50,6 +50,8 @@ class Registers(wiring.Component):
         Draw sets of the encoder of the build; 0 without one.
     shards : int, default=1
         Shards of the build; 1 without the register.
+    ports : int, default=1
+        Memory ports of the build; 1 without the registers of further ones.
 
     Members
     -------
@@ -61,8 +63,15 @@ class Registers(wiring.Component):
 
     ALWAYS_WRITABLE = ("control", "irq_enable")
 
-    def __init__(self, table_lanes: bool = False, random_rounding: bool = False, encoder: int = 0, shards: int = 1):
-        absent = absent_registers(table_lanes, random_rounding, encoder, shards)
+    def __init__(
+        self,
+        table_lanes: bool = False,
+        random_rounding: bool = False,
+        encoder: int = 0,
+        shards: int = 1,
+        ports: int = 1,
+    ):
+        absent = absent_registers(table_lanes, random_rounding, encoder, shards, ports)
         self._registers = {name: register for name, register in REGISTERS.items() if name not in absent}
         members = {
             name: (Out if register.writable else In)(register.bits) for name, register in self._registers.items()

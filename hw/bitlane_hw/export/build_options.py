@@ -10,7 +10,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import DataError
 
 MEANINGS = {
-    "width": "bits of the memory port: 64, 128, 256 or 512",
+    "width": "bits of a beat, on all memory ports together: 64, 128, 256 or 512",
     "outputs": "models trained together, 1 to 15",
     "max_features": "features that a model memory holds: a power of two of at least 64",
     "row_buffer_beats": "beats of samples stored between the two uses of a row",
@@ -19,6 +19,7 @@ MEANINGS = {
     "level_slots": "levels in each table lane, a power of two; 0 for digit lanes",
     "random_rounding": "with random rounding of models and gradients",
     "encoder": "draw sets that an encoder writes at a time, 1 to 8; 0 for no encoder",
+    "ports": "memory ports, each with a memory of its own and as many bits of a beat: 1, 2, 4 or 8",
     "shards": "data paths side by side, each with a part of the features: 1, 2, 4 or 8",
 }
 

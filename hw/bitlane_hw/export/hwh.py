@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as xml
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.registers import REGISTERS, SHARD_REGISTERS, VLNV, Register
+from bitlane.contract.registers import REGISTERS, VLNV, Register, absent_registers
 from bitlane_hw.zynq.axi3 import HP_DATA_BITS
 from bitlane_hw.zynq.top import HP_PORTS
 
@@ -136,8 +136,9 @@ def hwh(
     blocks = xml.SubElement(accelerator, "ADDRESSBLOCKS")
     block = xml.SubElement(blocks, "ADDRESSBLOCK", INTERFACE="s_axi", NAME="reg0", USAGE="register")
     registers = xml.SubElement(block, "REGISTERS")
+    absent = absent_registers(True, True, 1, config.shards, config.ports)
     for register in REGISTERS.values():
-        if config.shards > 1 or register.name not in SHARD_REGISTERS:
+        if register.name not in absent:
             for word in range(register.words):
                 _register(registers, register, word)
     if interrupt:

@@ -51,7 +51,7 @@ ERRORS = {
 }
 
 RULES = (
-    "S is the number of shards: the register `shards`, or 1 if that reads as 0",
+    "S is the number of shards: the register `shards`, or 1 if that reads as 0; N is that of ports, likewise",
     "features is 1 to max_features; with staleness 1 at most half of max_features",
     f"groups and batch_groups are 1 to {MAX_ROWS}, batch_tail and epoch_tail are 1 to port_bits / 64 / S",
     f"epochs is 1 to {MAX_EPOCHS}, draw_sets is 1 or more",
@@ -64,10 +64,11 @@ RULES = (
     f"decay is {DECAY_RANGE[0]} to {DECAY_RANGE[1]}, loss is at most {max(Loss):d}",
     "bounds: low is at most high, both signed; also if prox is not the box",
     "every address is below 2**address_bits",
-    "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / 8",
-    f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES} S",
+    "base_address, base_stride, draw_address and draw_stride are multiples of port_bits / (8 N)",
+    f"model_in and model_out are multiples of {CHUNK_MODEL_BYTES} S / N",
+    "the addresses of further ports follow the rules of the first",
     "trace is a multiple of the size of a record, "
-    f"{WORD_BYTES} * max(port_bits / 64, first power of two above outputs) bytes",
+    f"{WORD_BYTES} * max(port_bits / (64 N), first power of two above outputs) bytes",
 )
 
 

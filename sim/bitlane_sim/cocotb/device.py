@@ -104,8 +104,8 @@ class CocotbDevice:
         if not self._dut.irq.value:
             await First(RisingEdge(self._dut.irq), ClockCycles(self._dut.clk, max(1, min(cycles, TIMEOUT_CYCLES))))
 
-    def allocate(self, nbytes: int) -> BenchBuffer:
-        """Return a buffer; DeviceError if the memory has no room."""
+    def allocate(self, nbytes: int, port: int = 0) -> BenchBuffer:
+        """Return a buffer; DeviceError if the memory, which all ports reach, has no room."""
         buffer = BenchBuffer(self, self._free_list.take(nbytes), -(-nbytes // WORD_BYTES))
         self._buffers[buffer.device_address] = buffer
         return buffer

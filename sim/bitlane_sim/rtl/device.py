@@ -136,7 +136,7 @@ class RtlDevice(SingleDevice):
         self._harness.write(offset, value)
 
     # --- memory
-    def allocate(self, nbytes: int) -> RtlBuffer:
+    def allocate(self, nbytes: int, port: int = 0) -> RtlBuffer:
         """Return a buffer of at least `nbytes` bytes, in complete words. Raises DeviceError if the memory is full."""
         if nbytes < 0:
             raise ValueError(f"nbytes={nbytes} must not be negative")

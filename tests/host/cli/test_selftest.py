@@ -45,9 +45,9 @@ def test_lines_appear_while_it_runs(capsys: pytest.CaptureFixture[str], monkeypa
     printed = []
 
     class Watched(EmulatorDevice):
-        def allocate(self, nbytes):
+        def allocate(self, nbytes, port=0):
             printed.append(capsys.readouterr().out)
-            return super().allocate(nbytes)
+            return super().allocate(nbytes, port)
 
     monkeypatch.setattr(training_arguments, "open_device", lambda *_: emulator(kind=Watched, **SMALL))
     assert cli.main(["selftest"]) == 0

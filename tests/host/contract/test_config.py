@@ -23,6 +23,7 @@ from bitlane.contract.config import AcceleratorConfig
         {"address_bits": 65},
         *({"level_slots": slots} for slots in (-16, 8, 17, 48)),
         *({"shards": shards} for shards in (0, 2, 3)),
+        *({"ports": ports} for ports in (0, 2, 3)),
     ],
     ids=str,
 )
@@ -84,3 +85,15 @@ def test_beat_sizes(width: int, rows_per_beat: int, chunk_beats: int, record_bea
         assert config.record_beats == beats
         assert config.record_bytes == beats * 8 * rows_per_beat
         assert beats * rows_per_beat >= 1 + outputs, "cycles and losses fit"
+
+
+@pytest.mark.parametrize(
+    ("ports", "outputs", "record_beats"), [(1, 1, 1), (2, 1, 1), (4, 1, 1), (8, 1, 2), (8, 15, 16)]
+)
+def test_sizes_of_a_port(ports: int, outputs: int, record_beats: int) -> None:
+    """Rows, chunks and beats stay what they are; bytes are those of a port."""
+    config = AcceleratorConfig(512, outputs, shards=2, ports=ports)
+    assert (config.rows_per_beat, config.chunk_beats, config.beat_bytes) == (4, 4, 64)
+    assert config.port_width == 512 // ports and config.port_bytes == 64 // ports
+    assert config.chunk_bytes * ports == 2 * 128
+    assert config.record_beats == record_beats and config.record_bytes == record_beats * 64 // ports

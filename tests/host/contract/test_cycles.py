@@ -73,7 +73,8 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
     tail = geometry.row_words + waits - first_chunk
     chunk_beats = 16 // geometry.rows_per_beat
     loads, words = loads_of(geometry), geometry.rows_per_beat * geometry.shards
-    record_beats = record_words(geometry.outputs, words) // words
+    port_words = words // geometry.ports
+    record_beats = record_words(geometry.outputs, port_words) // port_words
     tokens = tokens_of(geometry, epochs)
     ready = arrivals(tokens, geometry, begin, timing.read_latency)
     number, cycle, pause_ends, draw_ends, go = 0, begin, 0, 0, 0
@@ -133,6 +134,7 @@ def random_geometry(rng, most_rows=100, table_bits=0):
         half_digit=bool(half),
         codebook=table_bits > 0,
         shards=shards,
+        ports=int(rng.choice([ports for ports in (1, 2, 4, 8) if ports <= rows_per_beat * shards])),
     )
 
 
@@ -211,15 +213,16 @@ def test_a_batch_costs_its_rows_and_one_update(seed):
 
 
 def test_staleness_leaves_no_bubble(seed):
-    """With more than 64 features an epoch takes its beats, the last update and the record."""
+    """With more than two chunks an epoch takes its beats, the last update and the record."""
     rng = np.random.default_rng(seed)
     for _ in range(50):
-        geometry = replace(random_geometry(rng), features=int(rng.integers(65, 1000)))
+        geometry = random_geometry(rng)
+        geometry = replace(geometry, features=int(rng.integers(64 * geometry.shards + 1, 1000)))
         if geometry.batch_groups * geometry.row_words <= publish_latency(geometry):
             continue
         counts = predict(geometry, 3, False, 1)
         drain = update_latency(geometry.rows_per_beat, shards=geometry.shards) - 1 + geometry.row_words - 1
-        record = record_words(geometry.outputs, geometry.words_per_beat) // geometry.words_per_beat + 2 + 2 - 1
+        record = geometry.record_words // (geometry.words_per_beat // geometry.ports) + 2 + 2 - 1
         labels = geometry.outputs  # the labels are taken during the drain
         assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.packing import pack_base, pack_draws, pack_master, unpack_base, unpack_draws, unpack_master
-from bitlane.contract.shards import shard_base, shard_draws, shard_models, unshard_models
+from bitlane.contract.shards import join_ports, port_regions, shard_base, shard_draws, shard_models, unshard_models
 from bitlane.errors import DataError
 
 SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4) if shards * rows <= 8]
@@ -154,6 +156,22 @@ def test_models_lie_beat_by_beat_side_by_side(seed: int) -> None:
         assert np.array_equal(again, models)
 
 
+def test_a_port_has_the_same_words_of_every_beat(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        geometry = random_geometry(rng)
+        ports = int(rng.choice([each for each in (1, 2, 4, 8) if each <= geometry.words_per_beat]))
+        geometry = replace(geometry, ports=ports)
+        words = rng.integers(0, 1 << 63, geometry.base_words, dtype=np.uint64)
+        parts = port_regions(words, geometry)
+        size, mine = geometry.words_per_beat, geometry.words_per_beat // ports
+        for port, part in enumerate(parts):
+            expected = [int(words[i]) for i in range(len(words)) if i % size // mine == port]
+            assert part.tolist() == expected
+        assert np.array_equal(join_ports(list(parts), geometry), words)
+        assert geometry.record_words == max(1 << geometry.outputs.bit_length(), mine)
+
+
 def test_without_shards_nothing_moves() -> None:
     geometry = Geometry(40, 9, 1, True, 4)
     words = np.zeros(geometry.base_words, np.uint64)
@@ -186,6 +204,7 @@ def test_sizes_of_a_build_and_of_data_agree() -> None:
         ({"shards": 4, "width": 128}, "shards=4 must be one of 1, 2, 4, 8, and at most width / 64 = 2"),
         ({"shards": 4, "max_features": 128}, "max_features=128 must be a power of two of at least 256"),
         ({"shards": 2, "encoder": 1}, "encoder=1 needs width=64"),
+        ({"ports": 4, "width": 128}, "ports=4 must be one of 1, 2, 4, 8, and at most width / 64 = 2"),
     ],
 )
 def test_builds_that_do_not_exist_are_refused(changes: dict[str, int], message: str) -> None:
@@ -193,3 +212,5 @@ def test_builds_that_do_not_exist_are_refused(changes: dict[str, int], message: 
         AcceleratorConfig(**{"width": 512, **changes})
     with pytest.raises(DataError, match=r"shards=4: it must be 1, 2, 4 or 8, and shards \* rows_per_beat at most 8"):
         Geometry(4, 1, 1, True, 1, rows_per_beat=4, shards=4)
+    with pytest.raises(DataError, match=r"ports=4: it must be 1, 2, 4 or 8, and at most shards \* rows_per_beat = 2"):
+        Geometry(4, 1, 1, True, 1, rows_per_beat=2, ports=4)

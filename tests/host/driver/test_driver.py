@@ -128,10 +128,11 @@ def test_unknown_devices_and_versions_are_refused(name, value, message):
 def test_a_buffer_beyond_the_addresses_is_refused(name, over):
     """A region may end at the end of the address space; beyond it, the addresses of the hardware start again at 0."""
     words = np.zeros(16, np.uint64)
-    parts = dict.fromkeys(
-        ("base", "draws", "model_in", "model_out", "trace"), SimpleNamespace(device_address=4096, array=words)
+    near, far = (
+        SimpleNamespace(device_address=address, array=words) for address in (4096, (1 << 32) - words.nbytes + over)
     )
-    parts[name] = SimpleNamespace(device_address=(1 << 32) - words.nbytes + over, array=words)
+    parts = {**dict.fromkeys(("base", "draws", "model_in", "model_out"), (near, near)), "trace": near}
+    parts[name] = far if name == "trace" else (near, far)
     buffers, config = SimpleNamespace(**parts), AcceleratorConfig(address_bits=32)
     if not over:
         check_addresses(buffers, buffers, config)

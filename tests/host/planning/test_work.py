@@ -26,8 +26,8 @@ class CountingDevice(EmulatorDevice):
 
     most = 0
 
-    def allocate(self, nbytes: int) -> SoftwareBuffer:
-        buffer = super().allocate(nbytes)
+    def allocate(self, nbytes: int, port: int = 0) -> SoftwareBuffer:
+        buffer = super().allocate(nbytes, port)
         self.most = max(self.most, sum(self._buffers.values()))
         return buffer
 

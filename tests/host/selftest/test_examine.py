@@ -84,6 +84,7 @@ def test_a_good_device_of_every_build_passes(build: dict[str, int], seed: int) -
             "random_rounding": True,
         },
         {"max_features": 128, "row_buffer_beats": 100, "width": 128, "shards": 2, "level_slots": 64},
+        {"max_features": 256, "row_buffer_beats": 100, "width": 256, "shards": 2, "ports": 4, "outputs": 3},
     ],
     ids=str,
 )

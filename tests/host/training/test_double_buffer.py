@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.helpers.properties import share
 from tests.host.training.test_launches import beginning, plan_of, samples_of, table
 
+from bitlane.contract.geometry import Geometry
 from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
@@ -28,11 +29,11 @@ class Watched(EmulatorDevice):
         self.events, self.flushed = [], []
         self.breaks = breaks
 
-    def allocate(self, nbytes):
+    def allocate(self, nbytes, port=0):
         self.events.append("busy" if self._run else "idle")
         if len(self.events) == self.breaks:
             raise DeviceError("it broke")
-        return super().allocate(nbytes)
+        return super().allocate(nbytes, port)
 
     def flush(self, buffer):
         self.flushed.append("busy" if self._run else "idle")
@@ -99,6 +100,7 @@ class NumberedLaunch:
 
     number: int
     words: int
+    geometry = Geometry(features=1, rows=1, base_digits=1, draws=True, batch=1)
 
     @property
     def base_regions(self):
@@ -139,8 +141,8 @@ class LaunchSequence(RuleBasedStateMachine):
             return
         assert self.buffer.launch.number == self.number
         samples, size = self.buffer.samples, self.sizes[self.number]
-        assert (samples.base.array[:size] == self.number).all()
-        assert (samples.draws.array[:size] == 1000 + self.number).all()
+        assert (samples.base[0].array[:size] == self.number).all()
+        assert (samples.draws[0].array[:size] == 1000 + self.number).all()
 
     def teardown(self):
         self.buffer.__exit__(None, None, None)

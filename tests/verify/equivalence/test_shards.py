@@ -1,4 +1,4 @@
-"""Builds with shards have the bits of a build without that has as many rows a beat."""
+"""Builds with shards and several memory ports have the bits of a build without that has as many rows a beat."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from bitlane_verify.equivalence.random_jobs import SHARDED, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, difference
 
 CAPACITY = 16 << 20
-SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4) if shards * rows <= 8]
+SIDE_BY_SIDE = [(shards, rows) for shards in (1, 2, 4, 8) for rows in (1, 2, 4, 8) if 1 < shards * rows <= 8]
 
 
 def without_shards(config: AcceleratorConfig) -> AcceleratorConfig:
-    return replace(config, width=config.shard_width, shards=1)
+    return replace(config, width=config.shard_width, shards=1, ports=1)
 
 
-def sharded(job: Job, shards: int) -> Job:
-    """Return a job with the same rows for a build with shards."""
-    geometry = replace(job.geometry, shards=shards)
+def sharded(job: Job, config: AcceleratorConfig) -> Job:
+    """Return a job with the same rows for a build with shards and ports."""
+    geometry = replace(job.geometry, shards=config.shards, ports=config.ports)
     bases = [pack_base(*unpack_base(words, job.geometry), geometry) for words in job.base_regions]
     draws = [pack_draws(unpack_draws(words, job.geometry), geometry) for words in job.draw_regions]
     return replace(job, geometry=geometry, base_regions=bases, draw_regions=draws)
@@ -35,7 +35,7 @@ def sharded(job: Job, shards: int) -> Job:
 def wrong_bits(job: Job, config: AcceleratorConfig, device: type[EmulatorDevice] | type[CpuDevice]) -> list[str]:
     """Return what differs between a job on the reference without shards and on a device with shards."""
     expected = Driver(EmulatorDevice(without_shards(config), CAPACITY)).run(job)
-    got = Driver(device(config, CAPACITY)).run(sharded(job, config.shards))
+    got = Driver(device(config, CAPACITY)).run(sharded(job, config))
     return [found for found in difference(got, expected) if not found.startswith("beats")]
 
 
@@ -53,11 +53,12 @@ def test_devices_in_software(seed: int, slots: int, device: type[EmulatorDevice]
             level_slots=slots,
             random_rounding=bool(rng.integers(2)),
             shards=shards,
+            ports=int(rng.choice([ports for ports in (1, 2, 4, 8) if ports <= shards * rows])),
         )
         assert Driver(device(config, CAPACITY)).config == config
         for _ in range(3):
             job = random_job(rng, without_shards(config), features=200, rows=60, epochs=2)
-            if 2 * sharded(job, shards).geometry.chunks > config.max_chunks:
+            if 2 * sharded(job, config).geometry.chunks > config.max_chunks:
                 job = replace(job, state=replace(job.state, settings=replace(job.state.settings, staleness=0)))
             assert wrong_bits(job, config, device) == [], (config, job.geometry)
 

@@ -8,9 +8,9 @@ from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import REGISTERS
+from bitlane.contract.registers import REGISTERS, address_registers
 
-ADDRESSES = ("base_address", "base_stride", "draw_address", "draw_stride", "model_in", "model_out", "trace")
+STRIDES = ("base_stride", "draw_stride")
 Values = dict[str, int]  # of registers and fields, by name
 
 
@@ -36,8 +36,9 @@ def illegal_registers(config: AcceleratorConfig) -> dict[str, Values]:
         "loss": ("loss", max(Loss) + 1),
         "bounds": ("bounds", 0xFFFF_0000),
     }
-    singles |= {f"{name} misaligned": (name, config.beat_bytes // 2) for name in ADDRESSES}
-    beyond = [name for name in ADDRESSES if REGISTERS[name].bits > config.address_bits]
+    addresses = address_registers(config.ports)
+    singles |= {f"{name} misaligned": (name, config.port_bytes // 2) for name in (*addresses, *STRIDES)}
+    beyond = [name for name in addresses if REGISTERS[name].bits > config.address_bits]
     singles |= {f"{name} beyond the port": (name, 1 << config.address_bits) for name in beyond}
     if config.random_rounding:
         for name in ("model_cut", "scaled_gradient_cut"):

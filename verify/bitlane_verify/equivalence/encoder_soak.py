@@ -129,7 +129,9 @@ def _numbers(chosen: Random) -> list[int]:
 def encoded(device: Device, encoding: Encoding, source: Words) -> tuple[list[Words], list[Counters]]:
     """Return base region and draw regions that a device writes, and the counters of each start."""
     geometry, apart = encoding.geometry, region_words(encoding.geometry.draw_words)
-    with SampleBuffers(device, geometry.base_words * encoding.writes_base, apart * len(encoding.sets)) as samples:
+    with SampleBuffers(
+        device, geometry, geometry.base_words * encoding.writes_base, apart * len(encoding.sets)
+    ) as samples:
         buffer = device.allocate(encoding.source_words * WORD_BYTES)
         try:
             buffer.array[: len(source)] = source
@@ -138,12 +140,12 @@ def encoded(device: Device, encoding: Encoding, source: Words) -> tuple[list[Wor
         finally:
             buffer.free()
         regions = []
-        if samples.base is not None:
-            device.invalidate(samples.base)
-            regions.append(samples.base.array.copy())
-        if samples.draws is not None:
-            device.invalidate(samples.draws)
-            regions += list(samples.draws.array.reshape(-1, apart)[:, : geometry.draw_words].copy())
+        for base in samples.base:
+            device.invalidate(base)
+            regions.append(base.array.copy())
+        for draws in samples.draws:
+            device.invalidate(draws)
+            regions += list(draws.array.reshape(-1, apart)[:, : geometry.draw_words].copy())
         return regions, counters
 
 

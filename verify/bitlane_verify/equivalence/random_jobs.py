@@ -128,6 +128,7 @@ def random_job(
         half_digit=base_bits % 2 == 1,
         codebook=config.table_lanes,
         shards=config.shards,
+        ports=config.ports,
     )
     shape = (geometry.rows, geometry.features)
     largest_label = 1 << int(chosen.integers(LABEL.bits))

@@ -105,8 +105,11 @@ class BoardDevice(SingleDevice):
             self._started = time.monotonic()
 
     # --- memory
-    def allocate(self, nbytes: int) -> BoardBuffer:
-        """Return a buffer of at least `nbytes` bytes, in complete words. Raise DeviceError if there is no room."""
+    def allocate(self, nbytes: int, port: int = 0) -> BoardBuffer:
+        """Return a buffer of at least `nbytes` bytes, in complete words. Raise DeviceError if there is no room.
+
+        All ports reach one memory.
+        """
         self._flush_deferred()
         with self._wrap_errors(f"taking {nbytes} bytes of contiguous memory (CMA)", MORE_CMA):
             return BoardBuffer(self, self._board.allocate((max(1, -(-nbytes // WORD_BYTES)),), np.dtype(np.uint64)))
