@@ -16,6 +16,7 @@ from bitlane.contract.registers import (
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
     VERSION,
+    of_port,
 )
 from bitlane_hw.build_digest import build_digest
 from bitlane_hw.common.fixed_point import register
@@ -26,7 +27,7 @@ from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
 from bitlane_hw.encoder.connections import SHARED, SHARED_COUNTERS, connect_encoder
 from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.engine import Engine
-from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write
+from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write, memory_names
 from bitlane_hw.memory.burst_generator import BASE, DRAW
 from bitlane_hw.memory.regions import RegionSizes
 
@@ -46,9 +47,10 @@ class Accelerator(wiring.Component):
     s_axi : AXI4Lite, in
         The registers (`docs/registers.md`).
     m_axi_read : AXI4Read, out
-        Read channels of the memory port, `width` bits.
+        Read channels of the memory port, `width` bits. With several ports m_axi0_read, m_axi1_read and so on, of
+        `port_width` bits.
     m_axi_write : AXI4Write, out
-        Write channels of the memory port, `width` bits.
+        Write channels of the memory port, likewise.
     irq : 1 bit, out
         High while a run is done and not acknowledged, if the interrupt is enabled.
     """
@@ -56,11 +58,12 @@ class Accelerator(wiring.Component):
     def __init__(self, config: AcceleratorConfig, build: int | None = None):
         self._config = config
         self._build = build_digest(config) if build is None else build
+        names = memory_names(config)
         super().__init__(
             {
                 "s_axi": In(AXI4Lite(ADDRESS_BITS)),
-                "m_axi_read": Out(AXI4Read(config.address_bits, config.width)),
-                "m_axi_write": Out(AXI4Write(config.address_bits, config.width)),
+                **{f"{name}_read": Out(AXI4Read(config.address_bits, config.port_width)) for name in names},
+                **{f"{name}_write": Out(AXI4Write(config.address_bits, config.port_width)) for name in names},
                 "irq": Out(1),
             }
         )
@@ -69,7 +72,7 @@ class Accelerator(wiring.Component):
         m = Module()
         config = self._config
         m.submodules.registers = registers = Registers(
-            config.table_lanes, config.random_rounding, config.encoder, config.shards
+            config.table_lanes, config.random_rounding, config.encoder, config.shards, config.ports
         )
         m.submodules.control = control = Control(config)
         m.submodules.sizes = sizes = RegionSizes(config)
@@ -83,8 +86,9 @@ class Accelerator(wiring.Component):
             m.submodules.encoder = encoder = ResetInserter(clear)(Encoder(config))
             connect_encoder(m, self, registers, control, engine, encoder)
         else:
-            connect(m, engine.read, flipped(self.m_axi_read))
-            connect(m, engine.write, flipped(self.m_axi_write))
+            for port, name in enumerate(memory_names(config)):
+                connect(m, getattr(engine, of_port("read", port)), flipped(getattr(self, f"{name}_read")))
+                connect(m, getattr(engine, of_port("write", port)), flipped(getattr(self, f"{name}_write")))
         connect(m, control.requests, engine.requests)
         m.d.comb += clear.eq(control.clear)
         self._connect_settings(m, registers, settings)
@@ -126,13 +130,16 @@ class Accelerator(wiring.Component):
         mode = fields_of("mode", registers.mode)
         base_words = register(m, self._base_words(m, settings), "base_words")
         row_words = base_words + Mux(settings.draws, settings.chunks, 0)
-        regions = {
-            BASE: (registers.base_address, registers.base_stride, sizes.base_beats),
-            DRAW: (registers.draw_address, registers.draw_stride, sizes.draw_beats),
-        }
-        for i, (address, stride, beats) in regions.items():
-            region = engine.regions[i]
-            m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
+        ports = range(self._config.ports)
+        for port in ports:
+            base, draw = (getattr(registers, of_port(name, port)) for name in ("base_address", "draw_address"))
+            regions = {
+                BASE: (base, registers.base_stride, sizes.base_beats),
+                DRAW: (draw, registers.draw_stride, sizes.draw_beats),
+            }
+            for i, (address, stride, beats) in regions.items():
+                region = getattr(engine, of_port("regions", port))[i]
+                m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
         for name in ("epoch_done", *(SHARED if encoder is None else ())):
             m.d.comb += getattr(control, name).eq(getattr(engine, name))
         for name in (
@@ -147,7 +154,8 @@ class Accelerator(wiring.Component):
             "stamp",
         ):
             m.d.comb += getattr(engine, name).eq(getattr(control, name))
-        for name in ("draw_sets", "model_in", "step", "step_negative", "penalty_step", "phase", "decay"):
+        models_in, models_out = ([of_port(name, port) for port in ports] for name in ("model_in", "model_out"))
+        for name in ("draw_sets", *models_in, "step", "step_negative", "penalty_step", "phase", "decay"):
             m.d.comb += getattr(engine, name).eq(getattr(registers, name))
         if self._config.random_rounding:
             cuts = fields_of("cuts", registers.cuts)
@@ -175,7 +183,7 @@ class Accelerator(wiring.Component):
             control.sizes_done.eq(sizes.done),
             control.settings.eq(settings),
             control.snapshots.eq(mode.snapshots),
-            control.model_out.eq(registers.model_out),
+            *(getattr(control, name).eq(getattr(registers, name)) for name in models_out),
             control.trace.eq(registers.trace),
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
@@ -193,6 +201,8 @@ class Accelerator(wiring.Component):
             m.d.comb += registers.encoder.eq(config.encoder)
         if config.shards > 1:
             m.d.comb += registers.shards.eq(config.shards)
+        if config.ports > 1:
+            m.d.comb += registers.ports.eq(config.ports)
         status = control.busy * STATUS_BUSY | control.done * STATUS_DONE | control.error << STATUS_ERROR_SHIFT
         m.d.comb += [
             self.irq.eq(control.done & registers.irq_enable),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_, or_
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.prng import SEED_BITS
+from bitlane.contract.registers import of_port
 from bitlane_hw.common.fixed_point import delay_valid, register
-from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, request_layout, settings_layout
+from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, settings_layout, store_layout
 from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.codebook import CodebookMemory
@@ -17,7 +21,7 @@ from bitlane_hw.datapath.model_core import ModelCore
 from bitlane_hw.datapath.model_shard import shard_name
 from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
 from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
-from bitlane_hw.memory.axi import AXI4Read, AXI4Write
+from bitlane_hw.memory.axi import AXI4Read, AXI4Write, port_name
 from bitlane_hw.memory.burst_generator import region_layout
 from bitlane_hw.memory.loader import Loader
 from bitlane_hw.memory.reader import Reader
@@ -26,9 +30,10 @@ from bitlane_hw.memory.writer import Writer
 
 
 class Engine(wiring.Component):
-    """Connect reader, sequencer, a model core for each output, and writer: everything that a run resets first.
+    """Connect readers, sequencer, a model core for each output, and writers: everything that a run resets first.
 
-    Only the sequencer makes beats wait. Behind it all latencies are fixed.
+    Each memory port has a reader, a storer and a writer, which run apart from those of other ports. Only the sequencer
+    makes beats wait: a beat is there once all ports have their part of it. Behind it all latencies are fixed.
 
     Parameters
     ----------
@@ -41,12 +46,12 @@ class Engine(wiring.Component):
         Geometry of the run.
     objective : ObjectiveSettings, in
         Loss, proximal operator and bounds of the run.
-    regions : array of 2 region_layout, in
-        The regions of the base stream and of the draw stream.
+    regions, regions_1, ... : array of 2 region_layout, in
+        The regions of the base stream and of the draw stream on each port.
     draw_sets : 32 bits, in
         Number of draw sets.
-    model_in : address_bits, in
-        Address of the initial models.
+    model_in, model_in_1, ... : address_bits, in
+        Address of the initial models on each port.
     step, step_negative, penalty_step : Scale, in
         Initial scales: see `StepSchedule`.
     phase : 32 bits, in
@@ -61,7 +66,7 @@ class Engine(wiring.Component):
         See `Control`.
     storing, store_chunk, store_output, store_begin, store_trace, stamp : as in Control, in
         See `Control`.
-    requests : stream of request_layout, in
+    requests : stream of store_layout, in
         See `Control`.
     epoch_done, read_response, write_response, read_idle, write_idle : as in Control, out
         See `Control`.
@@ -72,17 +77,17 @@ class Engine(wiring.Component):
     seed_now : 32 bits, out
         Seed after the batches so far. Only with random rounding.
     beats : 64 bits, out
-        Read beats accepted from memory.
+        Read beats accepted on the first port.
     stall_memory : 64 bits, out
         Cycles in which the next beat had not arrived.
     stall_model : 64 bits, out
         Cycles in which a digit waited for another reason.
     saturations : 64 bits, out
         Clipped values.
-    read : AXI4Read, out
-        Read channels of the memory port.
-    write : AXI4Write, out
-        Write channels of the memory port.
+    read, read_1, ... : AXI4Read, out
+        Read channels of the memory ports.
+    write, write_1, ... : AXI4Write, out
+        Write channels of the memory ports.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -99,6 +104,8 @@ class Engine(wiring.Component):
             "step_now": Scale, "step_negative_now": Scale, "penalty_step_now": Scale, "phase_now": 32,
             "beats": 64, "stall_memory": 64, "stall_model": 64, "saturations": 64,
         }  # fmt: skip
+        ports = range(config.ports)
+        ins |= {of_port("model_in", port): config.address_bits for port in ports}
         if config.random_rounding:
             ins |= RANDOM_SETTINGS
             outs |= {"seed_now": SEED_BITS}
@@ -106,41 +113,59 @@ class Engine(wiring.Component):
             {
                 **{name: In(shape) for name, shape in ins.items()},
                 **{name: Out(shape) for name, shape in outs.items()},
-                "regions": In(region_layout(config)).array(2),
-                "requests": In(stream.Signature(request_layout(config))),
-                "read": Out(AXI4Read(config.address_bits, config.width)),
-                "write": Out(AXI4Write(config.address_bits, config.width)),
+                **{of_port("regions", port): In(region_layout(config)).array(2) for port in ports},
+                "requests": In(stream.Signature(store_layout(config))),
+                **{of_port("read", port): Out(AXI4Read(config.address_bits, config.port_width)) for port in ports},
+                **{of_port("write", port): Out(AXI4Write(config.address_bits, config.port_width)) for port in ports},
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.reader = reader = Reader(config)
+        readers = [Reader(config) for _ in range(config.ports)]
+        for port, reader in enumerate(readers):
+            m.submodules[port_name(config, "reader", port)] = reader
         m.submodules.sequencer = sequencer = Sequencer(config)
         m.submodules.row_buffer = row_buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.row_buffer_beats)
         m.submodules.schedule = schedule = StepSchedule()
         loaders = [Loader(config) for _ in range(config.shards)]
         for shard, loader in enumerate(loaders):
             m.submodules[shard_name(config, "loader", shard)] = loader
-        m.submodules.storer = storer = Storer(config)
-        m.submodules.writer = writer = Writer(config)
+        storers = [Storer(config, port) for port in range(config.ports)]
+        for port, storer in enumerate(storers):
+            m.submodules[port_name(config, "storer", port)] = storer
+        writers = [Writer(config) for _ in range(config.ports)]
+        for port, writer in enumerate(writers):
+            m.submodules[port_name(config, "writer", port)] = writer
         cores = [ModelCore(config, output) for output in range(config.outputs)]
         for output, core in enumerate(cores):
             m.submodules[f"core_{output}"] = core
 
         loaded = self._connect_codebooks(m, loaders, cores) if config.table_lanes else cores[-1].load_done
-        self._connect_memory(m, reader, sequencer, loaders, storer, writer)
+        self._connect_beats(m, readers, sequencer, loaders)
+        self._connect_memory(m, readers, storers, writers)
         self._connect_samples(m, sequencer, row_buffer, cores, loaded)
-        self._connect_models(m, loaders, storer, cores)
+        self._connect_models(m, loaders, storers, cores)
         self._connect_schedule(m, schedule, cores)
-        self._count_events(m, reader, sequencer, cores)
+        self._count_events(m, readers[0], sequencer, cores)
         return m
 
-    def _connect_memory(self, m, reader, sequencer, loaders, storer, writer):
-        """Connect reader, loaders, storer and writer to the sequencer and to the ports."""
-        for beats, taken in zip(reader.beats, sequencer.beats, strict=True):
-            connect(m, beats, taken)
+    def _connect_beats(self, m, readers, sequencer, loaders):
+        """Connect the readers to the sequencer, and the sequencer to the loaders.
+
+        A beat is valid once all ports have their part of it. The sequencer is ready for valid beats only.
+        """
+        for i, taken in enumerate(sequencer.beats):
+            parts = [reader.beats[i] for reader in readers]
+            if len(parts) == 1:
+                connect(m, parts[0], taken)
+                continue
+            m.d.comb += [
+                taken.valid.eq(Cat(part.valid for part in parts).all()),
+                taken.payload.eq(Cat(part.payload for part in parts)),
+                *(part.ready.eq(taken.ready) for part in parts),
+            ]
         beat = sequencer.model.payload
         for shard, loader in enumerate(loaders):
             fields = {name: beat[name] for name, _ in loader.beats.payload.shape()}
@@ -149,21 +174,45 @@ class Engine(wiring.Component):
                 loader.beats.payload.as_value().eq(Cat(fields.values())),
                 loader.beats.valid.eq(sequencer.model.valid),
             ]
-        connect(m, storer.beats, writer.beats)
-        connect(m, flipped(self.requests), writer.requests)
-        connect(m, reader.axi, flipped(self.read))
-        connect(m, writer.axi, flipped(self.write))
+
+    def _connect_memory(self, m, readers, storers, writers):
+        """Connect readers, storers and writers to the ports and to the control.
+
+        All writers take the request for a chunk of a model at once, and the first one alone that for a record.
+        """
+        for port, (reader, storer, writer) in enumerate(zip(readers, storers, writers, strict=True)):
+            connect(m, storer.beats, writer.beats)
+            if len(writers) == 1:
+                connect(m, flipped(self.requests), writer.requests)
+            else:
+                self._connect_requests(m, port, writer)
+            connect(m, reader.axi, flipped(getattr(self, of_port("read", port))))
+            connect(m, writer.axi, flipped(getattr(self, of_port("write", port))))
+            regions = getattr(self, of_port("regions", port))
+            m.d.comb += [
+                reader.enable.eq(self.enable),
+                reader.load.eq(self.load),
+                reader.settings.eq(self.settings),
+                reader.model.eq(getattr(self, of_port("model_in", port))),
+                reader.draw_sets.eq(self.draw_sets),
+                *(inner.eq(outer) for inner, outer in zip(reader.regions, regions, strict=True)),
+            ]
+        if len(writers) > 1:
+            m.d.comb += self.requests.ready.eq(Cat(writer.requests.ready for writer in writers).all())
         m.d.comb += [
-            reader.enable.eq(self.enable),
-            reader.load.eq(self.load),
-            reader.settings.eq(self.settings),
-            reader.model.eq(self.model_in),
-            reader.draw_sets.eq(self.draw_sets),
-            *(inner.eq(outer) for inner, outer in zip(reader.regions, self.regions, strict=True)),
-            self.read_response.eq(reader.response),
-            self.read_idle.eq(reader.idle),
-            self.write_response.eq(writer.response),
-            self.write_idle.eq(writer.idle),
+            self.read_response.eq(reduce(or_, (reader.response for reader in readers))),
+            self.read_idle.eq(reduce(and_, (reader.idle for reader in readers))),
+            self.write_response.eq(reduce(or_, (writer.response for writer in writers))),
+            self.write_idle.eq(reduce(and_, (writer.idle for writer in writers))),
+        ]
+
+    def _connect_requests(self, m, port, writer):
+        """Connect one of several writers to the control."""
+        valid, payload = self.requests.valid, self.requests.payload
+        m.d.comb += [
+            writer.requests.valid.eq(valid & self.storing if port else valid),
+            writer.requests.payload.address.eq(payload[of_port("address", port)]),
+            writer.requests.payload.beats.eq(payload.beats),
         ]
 
     def _connect_samples(self, m, sequencer, row_buffer, cores, loaded):
@@ -233,8 +282,8 @@ class Engine(wiring.Component):
         last = loader.load_level & last_chunk & (loader.level == 1 << base_bits(self.settings))
         return delay_valid(m, last, lanes_latency(config), "levels_loaded")[-1]
 
-    def _connect_models(self, m, loaders, storer, cores):
-        """Connect the loaders and the storer to the cores. All loaders have the same timing."""
+    def _connect_models(self, m, loaders, storers, cores):
+        """Connect the loaders and the storers to the cores. All loaders have the same timing."""
         for output, core in enumerate(cores):
             m.d.comb += [
                 core.load.eq(loaders[0].load[output]),
@@ -242,14 +291,16 @@ class Engine(wiring.Component):
                 core.loaded.eq(Cat(loader.masters for loader in loaders)),
                 core.storing.eq(self.storing),
                 core.store_chunk.eq(self.store_chunk),
-                storer.losses[output].eq(core.loss),
+                storers[0].losses[output].eq(core.loss),
             ]
-        m.d.comb += [
-            storer.begin.eq(self.store_begin),
-            storer.trace.eq(self.store_trace),
-            storer.masters.eq(Array(core.stored for core in cores)[self.store_output]),
-            storer.stamp.eq(self.stamp),
-        ]
+        first = storers[0]
+        for storer in storers:
+            m.d.comb += [
+                storer.begin.eq(self.store_begin),
+                *([storer.trace.eq(self.store_trace)] if storer is first else []),
+                storer.masters.eq(Array(core.stored for core in cores)[self.store_output]),
+            ]
+        m.d.comb += first.stamp.eq(self.stamp)
 
     def _connect_schedule(self, m, schedule, cores):
         """Connect the schedule to its registers and to the cores."""

@@ -117,8 +117,8 @@ PORT_ADDRESSES = ("base_address", "draw_address", "model_in", "model_out")
 MOST_PORTS = 8
 
 
-def port_register(name: str, port: int) -> str:
-    """Return the name of one of `PORT_ADDRESSES` of a port."""
+def of_port(name: str, port: int) -> str:
+    """Return the name of a register, or of something else, of a port; that of port 0 has no number."""
     return f"{name}_{port}" if port else name
 
 
@@ -207,7 +207,7 @@ def _table() -> tuple[Register, ...]:
         (0x140, "encode_seed", 32, True, "seed of the group of the draw sets of an encoding"),
         (0x200, "ports", 32, False, "memory ports, each with as many bits of a beat; 0: one port"),
         *(
-            (0x200 + 0x20 * port + 8 * i, port_register(name, port), 64, True, f"{name} of memory port {port}")
+            (0x200 + 0x20 * port + 8 * i, of_port(name, port), 64, True, f"{name} of memory port {port}")
             for port in range(1, MOST_PORTS)
             for i, name in enumerate(PORT_ADDRESSES)
         ),
@@ -225,7 +225,7 @@ SHARD_REGISTERS = ("shards",)
 
 def port_registers(ports: range) -> tuple[str, ...]:
     """Return the names of the address registers of some ports."""
-    return tuple(port_register(name, port) for port in ports for name in PORT_ADDRESSES)
+    return tuple(of_port(name, port) for port in ports for name in PORT_ADDRESSES)
 
 
 def address_registers(ports: int) -> tuple[str, ...]:

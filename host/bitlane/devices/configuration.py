@@ -22,7 +22,7 @@ from bitlane.contract.layout import (
 )
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import PORT_ADDRESSES, port_register
+from bitlane.contract.registers import PORT_ADDRESSES, of_port
 from bitlane.contract.settings import Settings
 from bitlane.reference.encoder import EncodeSettings
 
@@ -49,12 +49,12 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         "draw_sets": at["draw_sets"],
     }
     beat, chunk = at["port_bits"] // 8 // ports, CHUNK_MODEL_BYTES * shards // ports
-    of_port = {"base_address": beat, "draw_address": beat, "model_in": chunk, "model_out": chunk}
+    multiple = {"base_address": beat, "draw_address": beat, "model_in": chunk, "model_out": chunk}
     multiples = {
         "base_stride": beat,
         "draw_stride": beat,
         "trace": record_words(at["outputs"], words // ports) * WORD_BYTES,
-        **{port_register(name, port): of_port[name] for port in range(ports) for name in PORT_ADDRESSES},
+        **{of_port(name, port): multiple[name] for port in range(ports) for name in PORT_ADDRESSES},
     }
     if (
         any(not 1 <= at[name] <= limit for name, limit in limits.items())

@@ -30,7 +30,7 @@ from bitlane.contract.registers import (
     STATUS_ERROR_SHIFT,
     VERSION,
     absent_registers,
-    port_register,
+    of_port,
 )
 from bitlane.contract.settings import Settings
 from bitlane.contract.shards import join_ports, port_regions, shard_models, unshard_base, unshard_draws, unshard_models
@@ -262,14 +262,14 @@ class SoftwareDevice(ABC):
 
     def _load_beats(self, at: dict[str, int], name: str, count: int, geometry: Geometry, offset: int = 0) -> Words:
         """Return `count` words, in complete beats, from `offset` bytes behind the address `name` of each port."""
-        addresses = [at[port_register(name, port)] + offset for port in range(geometry.ports)]
+        addresses = [at[of_port(name, port)] + offset for port in range(geometry.ports)]
         words = count // geometry.ports
         return join_ports([self._load(address, words, port) for port, address in enumerate(addresses)], geometry)
 
     def _store_beats(self, at: dict[str, int], name: str, words: Words, geometry: Geometry, offset: int = 0) -> None:
         """Write complete beats, to `offset` bytes behind the address `name` of each port."""
         for port, part in enumerate(port_regions(words, geometry)):
-            self._store(at[port_register(name, port)] + offset, part, port)
+            self._store(at[of_port(name, port)] + offset, part, port)
 
     # --- an encoding ---
     def _encoding(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, WEIGHT_EXPONENT
 from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, port_register
+from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, of_port
 from bitlane.errors import DataError, DeviceError
 
 from .buffers import ModelBuffers, SampleBuffers
@@ -68,7 +68,7 @@ def _port_addresses(samples: SampleBuffers, models: ModelBuffers, ports: int) ->
     """The addresses of each port; 0 for samples that a job does not have."""
     every = zip(PORT_ADDRESSES, (samples.base, samples.draws, models.model_in, models.model_out), strict=True)
     return {
-        port_register(name, port): buffers[port].device_address if buffers else 0
+        of_port(name, port): buffers[port].device_address if buffers else 0
         for name, buffers in every
         for port in range(ports)
     }

@@ -17,6 +17,7 @@ from bitlane.contract.formats import (
 )
 from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
+from bitlane.contract.registers import of_port
 from bitlane.contract.sigmoid_lut import LUT
 
 
@@ -100,6 +101,12 @@ def token_layout(config: AcceleratorConfig) -> data.StructLayout:
 def request_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the layout of a burst to read or write: its address and its number of beats, 1 to 16."""
     return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1)})
+
+
+def store_layout(config: AcceleratorConfig) -> data.StructLayout:
+    """Return the layout of a request for a burst on each port: `request_layout`, with `address_k` for port k."""
+    further = {of_port("address", port): config.address_bits for port in range(1, config.ports)}
+    return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1), **further})
 
 
 class GroupEnd(data.Struct):

@@ -10,6 +10,7 @@ from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
+from bitlane.contract.registers import of_port
 from bitlane_hw.common.payloads import base_bits
 
 from .registers import fields_of
@@ -37,8 +38,13 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
     """
     r = registers
     mode = fields_of("mode", r.mode)
-    beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride)
-    addresses = (*beats, r.model_in, r.model_out, r.trace)
+    streams, models = (
+        [getattr(r, of_port(name, port)) for port in range(1, config.ports) for name in names]
+        for names in (("base_address", "draw_address"), ("model_in", "model_out"))
+    )
+    beats = (r.base_address, r.base_stride, r.draw_address, r.draw_stride, *streams)
+    models = (r.model_in, r.model_out, *models)
+    addresses = (*beats, *models, r.trace)
     cuts = fields_of("cuts", r.cuts) if config.random_rounding else None
     low, high = (r.bounds.word_select(half, 16).as_signed() for half in (0, 1))
     return Cat(
@@ -57,8 +63,8 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
         mode.staleness & (settings.chunks > config.max_chunks // 2),
         *((cut > MAX_CUT for cut in (cuts.model_cut, cuts.scaled_gradient_cut)) if cuts is not None else ()),
         *(address[config.address_bits :].any() for address in addresses),
-        *(misaligned(address, config.beat_bytes) for address in beats),
-        *(misaligned(address, config.chunk_bytes) for address in (r.model_in, r.model_out)),
+        *(misaligned(address, config.port_bytes) for address in beats),
+        *(misaligned(address, config.chunk_bytes) for address in models),
         misaligned(r.trace, config.record_bytes),
     )
 

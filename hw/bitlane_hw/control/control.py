@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import ErrorCode
+from bitlane.contract.registers import of_port
 from bitlane_hw.common.fixed_point import register
-from bitlane_hw.common.payloads import request_layout, settings_layout
+from bitlane_hw.common.payloads import settings_layout, store_layout
 from bitlane_hw.memory.axi import OKAY, SLVERR
 
 
@@ -48,8 +49,8 @@ class Control(wiring.Component):
         Geometry of the run.
     snapshots : 1 bit, in
         Store the models after each epoch, not only after the last one.
-    model_out : address_bits, in
-        Address of the stored models.
+    model_out, model_out_1, ... : address_bits, in
+        Address of the stored models on each port.
     trace : address_bits, in
         Address of the trace.
     sizes_done : 1 bit, in
@@ -78,8 +79,8 @@ class Control(wiring.Component):
         High with each request: the next beat is the first one.
     store_trace : 1 bit, out
         The beats to store are those of the record.
-    requests : stream of request_layout, out
-        Requests to the writer.
+    requests : stream of store_layout, out
+        Requests to the writers: of a model to all of them, of a record to the first. All are ready with each request.
     read_response : 2 bits, in
         Last read response that was not OKAY.
     write_response : 2 bits, in
@@ -116,6 +117,7 @@ class Control(wiring.Component):
             "store_begin": 1, "store_trace": 1,
             "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
         }  # fmt: skip
+        ins |= {of_port("model_out", port): address for port in range(1, config.ports)}
         if config.encoder:
             ins |= {"encode": 1, "encoded": 1}
             outs |= {"encoding": 1, "encode_enable": 1}
@@ -123,7 +125,7 @@ class Control(wiring.Component):
             {
                 **{name: In(shape) for name, shape in ins.items()},
                 **{name: Out(shape) for name, shape in outs.items()},
-                "requests": Out(stream.Signature(request_layout(config))),
+                "requests": Out(stream.Signature(store_layout(config))),
             }
         )
 
@@ -141,16 +143,18 @@ class Control(wiring.Component):
         m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # in time: an epoch takes more than one cycle
         last_chunk = register(m, (self.settings.chunks - 1)[: len(self.store_chunk)], "last_chunk")
         self._watch(m, stopping, draining)
-        model_address = Signal.like(self.model_out)
+        ports = range(self._config.ports)
+        model_addresses = [Signal.like(self.model_out, name=of_port("model_address", port)) for port in ports]
         trace_address = Signal.like(self.trace)
         with m.If(self.load):
-            m.d.sync += [model_address.eq(self.model_out), trace_address.eq(self.trace)]
+            m.d.sync += [model_addresses[port].eq(getattr(self, of_port("model_out", port))) for port in ports]
+            m.d.sync += trace_address.eq(self.trace)
         with m.FSM():
             self._begin(m, stopping, loaded)
             self._train(m, stopping, last_epoch)
             if self._config.encoder:
                 self._encode(m, stopping, works)
-            self._store(m, stopping, last_chunk, model_address, trace_address)
+            self._store(m, stopping, last_chunk, model_addresses, trace_address)
             with m.State("NEXT"):
                 m.d.comb += self.epoch_go.eq(1)
                 m.d.sync += self.epoch.eq(self.epoch + 1)
@@ -232,15 +236,18 @@ class Control(wiring.Component):
                 with m.If(self.snapshots | last_epoch):
                     m.next = "STORE"
 
-    def _store(self, m, stopping, last_chunk, model_address, trace_address):
+    def _store(self, m, stopping, last_chunk, model_addresses, trace_address):
         """STORE, STORED, RECORD and RECORDED: write the models and the record of the trace."""
         config, request = self._config, self.requests.payload
 
-        def send(address, beats, size, then):
-            """Request a burst from the writer."""
-            m.d.comb += [self.requests.valid.eq(1), request.address.eq(address), request.beats.eq(beats)]
+        def send(addresses, beats, size, then):
+            """Request a burst from the writer of each address."""
+            m.d.comb += self.requests.valid.eq(1)
+            for port, address in enumerate(addresses):
+                m.d.comb += request[of_port("address", port)].eq(address)
+            m.d.comb += request.beats.eq(beats)
             with m.If(self.requests.ready):
-                m.d.sync += address.eq(address + size)
+                m.d.sync += [address.eq(address + size) for address in addresses]
                 m.next = then
 
         def when_sent():
@@ -251,7 +258,7 @@ class Control(wiring.Component):
 
         with m.State("STORE"):
             m.d.comb += self.storing.eq(1)
-            send(model_address, config.chunk_beats, config.chunk_bytes, "STORED")
+            send(model_addresses, config.chunk_beats, config.chunk_bytes, "STORED")
         with m.State("STORED"):
             m.d.comb += self.storing.eq(1)
             with when_sent():
@@ -264,7 +271,7 @@ class Control(wiring.Component):
                         m.next = "RECORD"
         with m.State("RECORD"):
             m.d.comb += self.store_trace.eq(1)
-            send(trace_address, config.record_beats, config.record_bytes, "RECORDED")
+            send([trace_address], config.record_beats, config.record_bytes, "RECORDED")
         with m.State("RECORDED"):
             m.d.comb += self.store_trace.eq(1)
             with when_sent():

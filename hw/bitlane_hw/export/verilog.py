@@ -17,7 +17,7 @@ from bitlane_hw.zynq.top import TOP as ZYNQ_TOP
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 
 TOP = "bitlane_accelerator"
-RENAMES = {"m_axi_read": "m_axi", "m_axi_write": "m_axi"}  # one port outside
+HALF_PORT = re.compile(r"(m_axi\d*)_(read|write)")  # one port outside
 
 
 def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
@@ -34,7 +34,7 @@ def ports(component: wiring.Component) -> dict[str, tuple[Value, None]]:
 
 def port_name(path: tuple[str | int, ...]) -> str:
     """Return the name of the port of a member."""
-    return "_".join(RENAMES.get(str(part), str(part)) for part in path)
+    return "_".join(HALF_PORT.sub(r"\1", str(part)) for part in path)
 
 
 def to_verilog(component: wiring.Component, name: str) -> str:

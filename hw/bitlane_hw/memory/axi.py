@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from amaranth.lib.wiring import In, Out, Signature
 
+from bitlane.contract.config import AcceleratorConfig
+
 OKAY = 0b00
 SLVERR = 0b10
 DECERR = 0b11
 INCR = 0b01
+
+
+def port_name(config: AcceleratorConfig, name: str, port: int) -> str:
+    """Return the name of something that each memory port has; with one port it has no number."""
+    return name if config.ports == 1 else f"{name}{port}"
+
+
+def memory_names(config: AcceleratorConfig) -> tuple[str, ...]:
+    """Return the name of each memory port of an accelerator: m_axi, or m_axi0, m_axi1 and so on."""
+    return tuple(port_name(config, "m_axi", port) for port in range(config.ports))
 
 
 def full_size(data_bits: int) -> int:

@@ -75,7 +75,7 @@ class StreamCursor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         region = self.region
-        line = self._config.beat_bytes * BURST_BEATS
+        line = self._config.port_bytes * BURST_BEATS
         low = line.bit_length() - 1  # address bits below a multiple of 16 beats
         to_end = Signal(range(2 * BURST_BEATS))  # beats left in the set, modulo 32
         to_boundary = Signal(range(BURST_BEATS + 1))
@@ -133,7 +133,7 @@ class StreamCursor(wiring.Component):
 
     def _position(self, address):
         """Return the index of the beat at an address among the 16 beats of its line."""
-        return address[: (self._config.beat_bytes * BURST_BEATS).bit_length() - 1] // self._config.beat_bytes
+        return address[: (self._config.port_bytes * BURST_BEATS).bit_length() - 1] // self._config.port_bytes
 
     def _line_offset(self, address):
         """Return what to add to the beats of a set at an address for its lines after the first, in beats."""

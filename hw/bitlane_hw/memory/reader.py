@@ -15,7 +15,7 @@ from .burst_generator import BASE, DRAW, BurstGenerator, region_layout
 
 
 class Reader(wiring.Component):
-    """Read the models and the sets of a run into two FIFOs, with several bursts outstanding.
+    """Read the part of a port of the models and the sets of a run into two FIFOs, with several bursts outstanding.
 
     A burst is requested when the first of its beats is next in the order of the run, as early as the FIFOs
     (`fifo_beats` each) have room. Data is always accepted, because a FIFO has room for everything that was requested. A
@@ -68,11 +68,11 @@ class Reader(wiring.Component):
                 "model": In(config.address_bits),
                 "regions": In(region_layout(config)).array(2),
                 "draw_sets": In(32),
-                "beats": Out(stream.Signature(config.width)).array(2),
+                "beats": Out(stream.Signature(config.port_width)).array(2),
                 "response": Out(2),
                 "accepted": Out(1),
                 "idle": Out(1),
-                "axi": Out(AXI4Read(config.address_bits, config.width)),
+                "axi": Out(AXI4Read(config.address_bits, config.port_width)),
             }
         )
 
@@ -102,7 +102,7 @@ class Reader(wiring.Component):
             axi.araddr.eq(burst.payload.address),
             axi.arlen.eq(burst.payload.beats - 1),
             axi.arid.eq(burst.payload.stream),
-            axi.arsize.eq(full_size(config.width)),
+            axi.arsize.eq(full_size(config.port_width)),
             axi.arburst.eq(INCR),
             axi.rready.eq(1),
         ]
@@ -118,7 +118,7 @@ class Reader(wiring.Component):
             m.d.sync += self.response.eq(axi.rresp)
 
         for i in (BASE, DRAW):
-            buffer = fifo.SyncFIFOBuffered(width=config.width, depth=config.fifo_beats)
+            buffer = fifo.SyncFIFOBuffered(width=config.port_width, depth=config.fifo_beats)
             m.submodules[f"fifo_{i}"] = buffer
             connect(m, buffer.r_stream, flipped(self.beats[i]))
             m.d.comb += [

@@ -42,14 +42,14 @@ class Writer(wiring.Component):
     """
 
     def __init__(self, config: AcceleratorConfig):
-        self._width = config.width
+        self._width = config.port_width
         super().__init__(
             {
                 "requests": In(stream.Signature(request_layout(config))),
-                "beats": In(stream.Signature(config.width, always_valid=True)),
+                "beats": In(stream.Signature(config.port_width, always_valid=True)),
                 "response": Out(2),
                 "idle": Out(1),
-                "axi": Out(AXI4Write(config.address_bits, config.width)),
+                "axi": Out(AXI4Write(config.address_bits, config.port_width)),
             }
         )
 

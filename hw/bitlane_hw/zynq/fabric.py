@@ -26,6 +26,8 @@ def hp_names(config: AcceleratorConfig) -> tuple[str, ...]:
     ValueError
         The build does not fit the ports of a Zynq-7000.
     """
+    if config.ports > 1:
+        raise ValueError(f"ports={config.ports} must be 1 on a Zynq-7000")
     if config.width not in (HP_DATA_BITS, 2 * HP_DATA_BITS):
         raise ValueError(f"width={config.width} must be 64 (one HP port) or 128 (two) on a Zynq-7000")
     if config.address_bits != ADDRESS_BITS:

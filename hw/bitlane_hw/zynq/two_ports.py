@@ -24,8 +24,10 @@ def port_of(config: AcceleratorConfig) -> HpPort:
     Raises
     ------
     ValueError
-        The build does not have twice the width of such a port.
+        The build does not have twice the width of such a port, or several memories.
     """
+    if config.ports > 1:
+        raise ValueError(f"ports={config.ports} must be 1: both ports reach one memory")
     if config.width != WIDTH:
         raise ValueError(f"width={config.width} must be {WIDTH} for two ports of {ULTRASCALE_DATA_BITS} bits")
     return HpPort(config.address_bits, ULTRASCALE_DATA_BITS, is_axi3=False)

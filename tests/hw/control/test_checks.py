@@ -152,6 +152,21 @@ def test_rules_of_random_rounding() -> None:
     check(RANDOM_CASES, RANDOM)
 
 
+def test_addresses_of_every_port() -> None:
+    """A beat of a port has 16 bytes, its part of a chunk 64, and a record 16."""
+    config = AcceleratorConfig(512, 1, MAX_FEATURES, ROW_WORDS + 64, shards=2, ports=4)
+    sizes = {"base_address": 16, "draw_address": 16, "model_in": 64, "model_out": 64}
+    cases = [({name: size}, True) for name, size in (("base_stride", 16), ("draw_stride", 16), ("trace", 16))]
+    cases += [({name: size // 2}, False) for name, size in (("base_stride", 16), ("draw_stride", 16), ("trace", 16))]
+    for port in range(4):
+        for name, size in sizes.items():
+            register = f"{name}_{port}" if port else name
+            cases += [({register: value}, True) for value in (size, 1 << 39)]
+            cases += [({register: value}, False) for value in (size // 2, 1 << 40, 1 << 63)]
+    cases.append(({"model_in_4": 1}, True))  # a port that the build does not have
+    check(cases, config)
+
+
 def test_rules_of_an_encoding() -> None:
     config = AcceleratorConfig(max_features=MAX_FEATURES, row_buffer_beats=ROW_WORDS + 64, encoder=3)
     valid = {"features": 100, "groups": 50, "encode_base": 1}

@@ -10,7 +10,32 @@ from tests.helpers.integer_model import pack, random_int
 from tests.helpers.run_shapes import small_config
 from tests.helpers.simulation import run
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.memory.storer import Storer
+
+
+@pytest.mark.parametrize(("width", "shards", "ports"), [(512, 2, 8), (256, 4, 2), (128, 1, 2), (512, 8, 4)])
+def test_a_port_has_its_part_of_each_beat(seed: int, width: int, shards: int, ports: int) -> None:
+    """Word (shard, row) of beat k holds the weights 2 i and 2 i + 1 of the shard, with i = rows k + row."""
+    rng, rows = Random(seed), width // 64 // shards
+    config = AcceleratorConfig(width, shards=shards, ports=ports)
+    masters = [[random_int(rng, 32) for _ in range(32)] for _ in range(shards)]
+    port, size = rng.randrange(ports), width // 64 // ports
+    dut = Storer(config, port)
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.masters, pack([each for shard in masters for each in shard], 32))
+        ctx.set(dut.begin, 1)
+        await ctx.tick()
+        ctx.set(dut.begin, 0)
+        ctx.set(dut.beats.ready, 1)
+        for beat in range(16 // rows):
+            firsts = [(shard, 2 * (beat * rows + row)) for shard in range(shards) for row in range(rows)]
+            words = [pack(masters[shard][i : i + 2], 32) for shard, i in firsts[port * size : (port + 1) * size]]
+            assert ctx.get(dut.beats.payload) == pack(words, 64), beat
+            await ctx.tick()
+
+    run(dut, testbench)
 
 
 @pytest.mark.parametrize(("rows_per_beat", "outputs"), [(1, 1), (1, 15), (2, 1), (4, 5), (8, 1), (8, 15)])

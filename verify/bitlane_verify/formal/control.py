@@ -11,7 +11,7 @@ from bitlane.contract.modes import ErrorCode
 from bitlane_hw.control.control import Control
 
 from .harness import ProofHarness, implies
-from .proof import CONFIG, FAIR, Proof
+from .proof import CONFIG, FAIR, PORTED, Proof
 from .protocol import inside_page, stable, taken
 
 STATES = ("IDLE", "CHECK", "RUN", "STORE", "STORED", "RECORD", "RECORDED", "NEXT", "DRAIN")
@@ -66,6 +66,40 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
         implies(begins_epoch, ~block.epoch_done),  # an epoch takes more than one cycle
     )
     return state, valid_run
+
+
+def control_ports(harness: ProofHarness) -> None:
+    """Each request finds all writers ready, so that all take it at once; each port has its part of a model.
+
+    Assumed: what `requests.ready` says of several writers together. A writer that is ready stays so until a request is
+    taken, and writers without an open burst are ready.
+    """
+    state, valid_run = _control(harness)
+    block, requests = harness.block, harness.block.requests
+    sent = taken(requests)
+    harness.hold(block.model_out_1)
+    harness.assume(
+        implies(harness.past(requests.ready, init=1) & ~harness.past(sent), requests.ready),
+        implies(block.write_idle, requests.ready),
+    )
+    chunks = harness.count(sent & state["STORE"], bits=len(block.model_out), clear=state["CHECK"] & block.load)
+    busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & valid_run
+    harness.always(
+        implies(requests.valid, requests.ready),
+        implies(sent & state["STORE"], block.storing),
+        implies(sent & state["RECORD"], ~block.storing),
+        # invariants
+        *(implies(state[name], requests.ready) for name in STATES if name not in ("STORED", "RECORDED", "DRAIN")),
+        *(
+            implies(busy, inside == (first + chunks * PORTED.chunk_bytes)[: len(first)])
+            for inside, first in (
+                (harness.inside["model_address"], block.model_out),
+                (harness.inside["model_address_1"], block.model_out_1),
+            )
+        ),
+        implies(state["STORE"] & valid_run, requests.payload.address_1 == harness.inside["model_address_1"]),
+    )
+    harness.cover(sent & state["STORE"] & (chunks == 1))
 
 
 def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: ValueLike) -> None:
@@ -178,6 +212,13 @@ PROOFS = (
         "legal requests: each chunk of each model, then the record, at their addresses",
         lambda: Control(CONFIG),
         control,
+        20,
+    ),
+    Proof(
+        "control_ports",
+        "with two ports: all writers take a request at once, each at its own address",
+        lambda: Control(PORTED),
+        control_ports,
         20,
     ),
     Proof(

@@ -20,13 +20,14 @@ from bitlane_hw.export.verilog import ports
 from bitlane_hw.zynq.fabric import ZynqFabric
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 
-from .proof import CONFIG
+from .proof import CONFIG, PORTED
 
 CLOCK = "clk"  # the netlist has edges from it to the output of each register
 ALL_OPTIONS = replace(CONFIG, width=128, level_slots=64, random_rounding=True)
 TOPS: dict[str, Callable[[], wiring.Component]] = {
     "64 bits": lambda: Accelerator(CONFIG, 0),
     "128 bits, all options": lambda: Accelerator(ALL_OPTIONS, 0),
+    "two ports, two memories": lambda: Accelerator(PORTED, 0),
     "encoder": lambda: Accelerator(replace(CONFIG, encoder=2), 0),
     "two AXI4 ports": lambda: TwoPortAccelerator(replace(CONFIG, width=256), 0),
     "AXI3, one port": lambda: ZynqFabric(CONFIG, 0),

@@ -14,6 +14,7 @@ from .harness import ProofHarness
 CONFIG = AcceleratorConfig(outputs=2, max_features=128, row_buffer_beats=128, fifo_beats=64, address_bits=32)
 TABLE = replace(CONFIG, outputs=1, level_slots=64)  # with table lanes
 SHARDED = replace(CONFIG, width=128, shards=2)
+PORTED = replace(SHARDED, ports=2)
 FAIR = 4  # cycles within which a fair environment must react
 
 

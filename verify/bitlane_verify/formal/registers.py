@@ -99,7 +99,7 @@ def registers_live(harness: ProofHarness) -> None:
     harness.cover(harness.ever(bus.bvalid) & bus.bvalid & bus.rvalid)
 
 
-ALL = partial(Registers, table_lanes=True, random_rounding=True, encoder=8, shards=2)
+ALL = partial(Registers, table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=8)
 
 PROOFS = (
     Proof("registers", "AXI4-Lite: a write changes exactly its bytes, a read gives the register", ALL, registers, 8, 5),
