@@ -27,7 +27,7 @@ from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.rig import cycle_difference, difference
 
 TIMING = MemoryTiming(read_latency=13, write_latency=7)
-NARROW, WIDE, TABLE, SHARDS, SHARDED_TABLE = (
+NARROW, WIDE, TABLE, SHARDS, SHARDED_TABLE, PORTS, ALL_PORTS = (
     AcceleratorConfig(
         width,
         outputs,
@@ -36,13 +36,16 @@ NARROW, WIDE, TABLE, SHARDS, SHARDED_TABLE = (
         fifo_beats=64,
         level_slots=level_slots,
         shards=shards,
+        ports=ports,
     )
-    for width, outputs, level_slots, shards in (
-        (64, 1, 0, 1),
-        (128, 2, 0, 1),
-        (64, 1, 64, 1),
-        (256, 1, 0, 4),
-        (128, 1, 64, 2),
+    for width, outputs, level_slots, shards, ports in (
+        (64, 1, 0, 1, 1),
+        (128, 2, 0, 1, 1),
+        (64, 1, 64, 1, 1),
+        (256, 1, 0, 4, 1),
+        (128, 1, 64, 2, 1),
+        (128, 1, 0, 2, 2),
+        (512, 1, 0, 2, 8),
     )
 )
 
@@ -55,8 +58,8 @@ def device_of(config: AcceleratorConfig) -> SlowDevice:
 
 def name(value: AcceleratorConfig | float) -> str:
     if isinstance(value, AcceleratorConfig):
-        shards = f" {value.shards} shards" if value.shards > 1 else ""
-        return f"{value.width}x{value.outputs}" + value.table_lanes * " table" + shards
+        several = [f" {count} {what}" for what in ("shards", "ports") if (count := getattr(value, what)) > 1]
+        return f"{value.width}x{value.outputs}" + value.table_lanes * " table" + "".join(several)
     return str(value)
 
 
@@ -83,6 +86,9 @@ def reference(job: Job, config: AcceleratorConfig):
         pytest.param(SHARDS, 0.0, marks=pytest.mark.slow),
         pytest.param(SHARDS, 0.4, marks=pytest.mark.slow),
         pytest.param(SHARDED_TABLE, 0.0, marks=pytest.mark.slow),
+        pytest.param(PORTS, 0.4, marks=pytest.mark.slow),
+        pytest.param(ALL_PORTS, 0.0, marks=pytest.mark.slow),
+        pytest.param(ALL_PORTS, 0.4, marks=pytest.mark.slow),
     ],
     ids=name,
 )
@@ -91,7 +97,7 @@ def test_runs_match_the_reference(config, stalls, seed):
     rng = np.random.default_rng(seed)
     device = device_of(config)
     device.stalls = stalls
-    for _ in range(3 // config.rows_per_beat):
+    for _ in range(max(1, 3 // config.rows_per_beat)):
         job = random_small_job(rng, config)
         got = Driver(device, timeout=5).run(job)
         assert difference(got, reference(job, config)) == []

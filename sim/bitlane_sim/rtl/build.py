@@ -111,7 +111,8 @@ def build(config: AcceleratorConfig | None = None, waves: str = "") -> Path:
         If the configuration is that of a device in software.
     """
     try:
-        return build_verilog(verilog(config), waves=waves)
+        ports = 1 if config is None else config.ports
+        return build_verilog(verilog(config), axi4_ports=ports, memories=ports, waves=waves)
     except ImportError as error:
         raise DeviceError(toolchain.not_installed(error.name or "bitlane_hw")) from error
 
@@ -164,7 +165,12 @@ def _generated(
 
 
 def build_verilog(
-    verilog_file: Path, coverage: bool = False, hp_ports: int = 0, axi4_ports: int = 1, waves: str = ""
+    verilog_file: Path,
+    coverage: bool = False,
+    hp_ports: int = 0,
+    axi4_ports: int = 1,
+    memories: int = 1,
+    waves: str = "",
 ) -> Path:
     """Build the simulator of Verilog whose top module has the name and the ports of the accelerator.
 
@@ -177,7 +183,9 @@ def build_verilog(
     hp_ports : int
         1 or 2: name and ports are those of `ZynqFabric` with as many HP ports.
     axi4_ports : int
-        2: name and ports are those of `TwoPortAccelerator`.
+        AXI4 ports to memory: 2, 4 or 8 for those of an accelerator with as many, 2 for those of `TwoPortAccelerator`.
+    memories : int
+        1: one memory behind all ports. As many as ports: each has a part of the memory.
     waves : {"", ".fst", ".vcd"}
         As for `build`.
 
@@ -198,7 +206,7 @@ def build_verilog(
             "install them, or name a file that ends in .vcd"
         )
     traced = WAVES[waves]
-    defined = (f"-DHP_PORTS={hp_ports}", f"-DAXI4_PORTS={axi4_ports}", *traced.compiler)
+    defined = (f"-DHP_PORTS={hp_ports}", f"-DAXI4_PORTS={axi4_ports}", f"-DMEMORIES={memories}", *traced.compiler)
     flags = [*VERILATOR_FLAGS, *traced.verilator, *COMPILER_FLAGS, *LINKER_FLAGS, *traced.linker, *defined]
     top = FABRIC_TOP if hp_ports else TOP
     if coverage:

@@ -40,12 +40,15 @@ class RtlBuffer:
     ----------
     array : ndarray of uint64, shape (words,)
         The host's copy, initially zeros. The initial contents on the device are undefined.
+    port : int
+        The port whose memory has them.
     device_address : int
         Address of the first word in bytes, a multiple of 4096.
     """
 
-    def __init__(self, device: RtlDevice, device_address: int, words: int):
+    def __init__(self, device: RtlDevice, port: int, device_address: int, words: int):
         self._device = device
+        self.port = port
         self.device_address = device_address
         self.array: npt.NDArray[np.uint64] = np.zeros(words, np.uint64)
 
@@ -66,7 +69,8 @@ class RtlDevice(SingleDevice):
     config : AcceleratorConfig, optional
         The build. The default is `AcceleratorConfig()`.
     capacity_bytes : int
-        Size of the device's memory, a multiple of 4096. Unused pages take no space.
+        Size of the device's memory, a multiple of 4096 for each port of the build. Unused pages take no space. Port k
+        reaches the k-th part.
     timing : MemoryTiming, optional
         Latencies of the memory. The default is `MemoryTiming()`.
     disturbance : Disturbance, optional
@@ -102,7 +106,9 @@ class RtlDevice(SingleDevice):
     ):
         self.capacity_bytes = capacity_bytes
         self._base_address = base_address
-        self._free_list = FreeList(base_address, capacity_bytes)
+        ports = 1 if config is None else config.ports
+        part = capacity_bytes // ports
+        self._free_lists = [FreeList(base_address + port * part, part) for port in range(ports)]
         self._memory: npt.NDArray[np.uint64] = np.zeros(capacity_bytes // WORD_BYTES, np.uint64)
         self._buffers: dict[int, RtlBuffer] = {}
         path = None if waves is None else _waves_path(waves)
@@ -140,7 +146,7 @@ class RtlDevice(SingleDevice):
         """Return a buffer of at least `nbytes` bytes, in complete words. Raises DeviceError if the memory is full."""
         if nbytes < 0:
             raise ValueError(f"nbytes={nbytes} must not be negative")
-        buffer = RtlBuffer(self, self._free_list.take(nbytes), -(-nbytes // WORD_BYTES))
+        buffer = RtlBuffer(self, port, self._free_lists[port].take(nbytes), -(-nbytes // WORD_BYTES))
         self._buffers[buffer.device_address] = buffer
         return buffer
 
@@ -156,12 +162,12 @@ class RtlDevice(SingleDevice):
         """Free a buffer; a second call does nothing."""
         if self._buffers.get(buffer.device_address) is buffer:
             del self._buffers[buffer.device_address]
-            self._free_list.give(buffer.device_address)
+            self._free_lists[buffer.port].give(buffer.device_address)
 
     @property
     def free_bytes(self) -> int:
         """Free bytes of the device's memory."""
-        return self._free_list.free_bytes
+        return sum(each.free_bytes for each in self._free_lists)
 
     # --- the simulator
     @property

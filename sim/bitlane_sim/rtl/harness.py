@@ -24,6 +24,7 @@ WriteOrder = Literal["any", "together", "data first", "address first"]  # in the
 WRITE_ORDERS: tuple[WriteOrder, ...] = get_args(WriteOrder)
 _NEVER = (1 << 64) - 1
 _FULL_RATE = 1 << 16
+_EVERY_PORT = (1 << 32) - 1
 _RESPONSES = {"slave": 2, "decode": 3}
 
 
@@ -62,13 +63,15 @@ class Disturbance:
     error : {"slave", "decode"}
         The response to it: SLVERR or DECERR.
     skew : int
-        Cycles by which a second port answers reads later than the first.
+        Cycles by which each further port answers reads later than the one before it.
     write_order : {"any", "together", "data first", "address first"}
         Which ready signals of a write wait: none; both until address and data are offered; AWREADY until the last beat
         of its burst is accepted; WREADY until the address is accepted. AXI allows all of them.
     interleave, outlives_reset : bool
         Read beats of different IDs in any order, which AXI allows. The memory port goes on with its bursts after a
         reset of the design, as on a Zynq-7000.
+    alone : int or None
+        The only port, modulo their number, with stalls, a lower read rate and errors; None for all ports.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class Disturbance:
     write_order: WriteOrder = "any"
     interleave: bool = False
     outlives_reset: bool = False
+    alone: int | None = None
 
     def __post_init__(self) -> None:
         for channel in CHANNELS:
@@ -121,7 +125,14 @@ class Disturbance:
         rate, outstanding = chosen.choice((1.0, 0.6, 0.15)), chosen.choice((1, 2, 5, 64))
         skew = chosen.choice((0, 1, 40))
         order, interleave = chosen.choice(WRITE_ORDERS), chosen.random() < 0.5
-        return cls(seed, ar, r, aw, w, b, lite, rate, outstanding, skew=skew, write_order=order, interleave=interleave)
+        alone = chosen.choice((None, chosen.randrange(8)))
+        return cls(
+            *(seed, ar, r, aw, w, b, lite, rate, outstanding),
+            skew=skew,
+            write_order=order,
+            interleave=interleave,
+            alone=alone,
+        )
 
 
 class _Settings(ctypes.Structure):
@@ -130,7 +141,7 @@ class _Settings(ctypes.Structure):
         *((name, c_uint64) for name in ("read_error_burst", "read_error_beat", "write_error_burst")),
         *((name, c_uint32) for name in ("error_response", "read_latency", "write_latency")),
         *((name, c_uint32) for name in ("read_rate", "outstanding", "skew")),
-        *((name, c_uint32) for name in ("write_order", "interleave", "outlives")),
+        *((name, c_uint32) for name in ("write_order", "interleave", "outlives", "alone")),
         ("stall", c_uint32 * len(CHANNELS)),
     ]
 
@@ -391,6 +402,7 @@ class Harness:
             write_order=WRITE_ORDERS.index(disturbance.write_order),
             interleave=disturbance.interleave,
             outlives=disturbance.outlives_reset,
+            alone=_EVERY_PORT if disturbance.alone is None else disturbance.alone,
             stall=(c_uint32 * len(CHANNELS))(*(int(disturbance.stall(name) * (1 << 32)) for name in CHANNELS)),
         )
 

@@ -13,7 +13,7 @@ from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
-from bitlane_verify.equivalence.random_jobs import SHARDED, random_job
+from bitlane_verify.equivalence.random_jobs import SEVERAL_PORTS, SHARDED, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, difference
 
 CAPACITY = 16 << 20
@@ -65,11 +65,12 @@ def test_devices_in_software(seed: int, slots: int, device: type[EmulatorDevice]
 
 def name(config: AcceleratorConfig) -> str:
     options = config.table_lanes * " table" + config.random_rounding * " random"
+    options += f" on {config.ports} ports" * (config.ports > 1)
     return f"{config.shards} shards of {config.rows_per_beat} rows x{config.outputs}{options}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", SHARDED, ids=name)
+@pytest.mark.parametrize("config", [*SHARDED, *SEVERAL_PORTS], ids=name)
 def test_random_runs_of_the_rtl(seed: int, config: AcceleratorConfig) -> None:
     """All digits and modes, partial batches and beats, chunks that do not divide, stalls; cycles as predicted."""
     bench = EquivalenceRig([config])

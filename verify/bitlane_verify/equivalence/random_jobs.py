@@ -23,7 +23,9 @@ from bitlane.driver.job import Job
 Random = np.random.Generator
 
 
-def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False, shards: int = 1) -> AcceleratorConfig:
+def _small(
+    width: int, outputs: int, level_slots: int = 0, random: bool = False, shards: int = 1, ports: int = 1
+) -> AcceleratorConfig:
     """Return a small build: random runs often reach the limits of its memories."""
     return AcceleratorConfig(
         width,
@@ -33,6 +35,7 @@ def _small(width: int, outputs: int, level_slots: int = 0, random: bool = False,
         level_slots=level_slots,
         random_rounding=random,
         shards=shards,
+        ports=ports,
     )
 
 
@@ -59,9 +62,20 @@ SHARDED = (
 )
 
 
+# A port has words of several shards, of one, or of some rows of one.
+SEVERAL_PORTS = (
+    _small(128, 2, ports=2),
+    _small(128, 1, level_slots=64, random=True, shards=2, ports=2),
+    _small(256, 2, random=True, shards=2, ports=4),
+    _small(512, 1, shards=8, ports=4),
+    _small(512, 1, shards=2, ports=8),
+)
+
+
 CONFIGS = (
     *TESTED,
     *SHARDED,
+    *SEVERAL_PORTS,
     _small(64, 3),
     _small(128, 2, random=True),
     _small(256, 1),

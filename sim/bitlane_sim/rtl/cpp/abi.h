@@ -16,10 +16,11 @@ struct Settings {
     uint32_t read_latency, write_latency;  // cycles, at least 1
     uint32_t read_rate;         // in 1 / 65536 of a beat per cycle
     uint32_t outstanding;       // bursts accepted and not answered, for each direction
-    uint32_t skew;              // read latency of a second port minus that of the first
+    uint32_t skew;              // read latency of a port minus that of the port before it
     uint32_t write_order;       // a WriteOrder
     uint32_t interleave;        // 1: read beats of different IDs in any order
     uint32_t outlives;          // 1: the memory goes on while the design is in reset
+    uint32_t alone;             // the only port with stalls, a lower rate and errors, modulo their number; ~0 for all
     uint32_t stall[CHANNELS];   // probabilities in 2**-32
 };
 

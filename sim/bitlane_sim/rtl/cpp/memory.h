@@ -3,7 +3,7 @@
 // The memory port has the width of the design: a beat is 8, 16, 32 or 64 bytes. All lengths count beats.
 //
 //   read        If an address is accepted in cycle t, its first beat is offered in cycle t + read_latency at the
-//               earliest (at a second port `skew` cycles later), then one beat in every cycle in which the accelerator
+//               earliest (at port k `skew` k cycles later), then one beat in every cycle in which the accelerator
 //               accepts it. Bursts are answered in the order of their addresses, without a bubble between two bursts
 //               that are both due.
 //   read rate   At most `read_rate` / 65536 beats a cycle on average: a bucket holds one beat and fills by the rate
@@ -26,6 +26,8 @@
 //   errors      A beat outside the memory is answered with DECERR, a selected burst or beat with `error_response`. A
 //               failed read returns POISON, a failed write stores nothing. The numbers of bursts and beats start at 0
 //               with each `configure`, for each port separately.
+//   several     With MEMORIES above 1, port k reaches the k-th part of the bytes, at the addresses of that part, and
+//               nothing else. With `alone` only one of the ports has stalls, a lower read rate and errors.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -42,6 +44,7 @@
 namespace {
 
 constexpr unsigned FULL_RATE = 1u << 16;
+constexpr uint32_t EVERY_PORT = ~uint32_t{0};
 constexpr uint32_t HALF = 1u << 31;  // a probability
 constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;  // in every word of a beat that failed
 
@@ -63,12 +66,17 @@ struct WriteBurst {
 class Memory {
   public:
     Memory(const MemoryPort& port, unsigned number, uint8_t* memory, Bus& bus)
-        : port_(port), number_(number), memory_(memory), bus_(bus) {
+        : port_(port), number_(number), bytes_(memory), bus_(bus) {
         for (unsigned i = 0; i < BEAT_BYTES; i += sizeof POISON) std::memcpy(&poison_[i], &POISON, sizeof POISON);
     }
 
     void configure(const Settings& settings) {
         settings_ = settings;
+        settings_.size /= MEMORIES;
+        const uint64_t part = MEMORIES > 1 ? number_ * settings_.size : 0;
+        settings_.base += part;
+        memory_ = bytes_ + part;
+        if (settings_.alone != EVERY_PORT && settings_.alone % PORTS != number_) calm();
         const uint64_t seed = number_ ? mix(settings.seed + number_) : settings.seed;
         for (unsigned channel = 0; channel < LITE; ++channel) random_[channel].seed(seed * CHANNELS + channel);
         read_number_ = beat_number_ = write_number_ = 0;
@@ -115,6 +123,12 @@ class Memory {
     }
 
   private:
+    void calm() {
+        for (uint32_t& stall : settings_.stall) stall = 0;
+        settings_.read_rate = FULL_RATE;
+        settings_.read_error_burst = settings_.read_error_beat = settings_.write_error_burst = ~uint64_t{0};
+    }
+
     bool accepts() const { return !bus_.resetting || settings_.outlives; }
     bool stalls(Channel channel) { return random_[channel].below(settings_.stall[channel]); }
 
@@ -323,7 +337,8 @@ class Memory {
 
     MemoryPort port_;
     unsigned number_;
-    uint8_t* memory_;
+    uint8_t* bytes_;   // of all memories
+    uint8_t* memory_;  // of this one
     Bus& bus_;
     Beat poison_;
     Settings settings_{};

@@ -1,7 +1,8 @@
 // The ports of the design: their signals under one name for AXI4 and AXI3, and the payloads of the memory port.
 //
-// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, m_axi0 and m_axi1 instead of m_axi. HP_PORTS 1 or 2:
-// hp0, hp1 and gp0 of its fabric on a Zynq-7000.
+// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, 4 or 8, m_axi0, m_axi1 and so on instead of m_axi.
+// HP_PORTS 1 or 2: hp0, hp1 and gp0 of its fabric on a Zynq-7000. MEMORIES 1: one memory behind all ports; otherwise as
+// many as ports, each with a part of the bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -16,6 +17,9 @@
 #ifndef AXI4_PORTS
 #define AXI4_PORTS 1
 #endif
+#ifndef MEMORIES
+#define MEMORIES 1
+#endif
 #define AXI4_SIGNALS(S)                                                                                               \
     S(arid) S(araddr) S(arlen) S(arsize) S(arburst) S(arvalid) S(arready)                                             \
     S(rid) S(rdata) S(rresp) S(rlast) S(rvalid) S(rready)                                                             \
@@ -25,11 +29,17 @@
 #define MEMORY_SIGNALS(S)                                                                                             \
     AXI4_SIGNALS(S) S(arlock) S(arcache) S(arprot) S(arqos) S(awlock) S(awcache) S(awprot) S(awqos) S(wid)
 #define OF_MEMORY(signal) hp0_##signal
-#define OF_SECOND_MEMORY(signal) hp1_##signal
+#define OF_PORT_1(signal) hp1_##signal
 #define OF_REGISTERS(signal) gp0_##signal
 #else
 #define MEMORY_SIGNALS(S) AXI4_SIGNALS(S)
-#define OF_SECOND_MEMORY(signal) m_axi1_##signal
+#define OF_PORT_1(signal) m_axi1_##signal
+#define OF_PORT_2(signal) m_axi2_##signal
+#define OF_PORT_3(signal) m_axi3_##signal
+#define OF_PORT_4(signal) m_axi4_##signal
+#define OF_PORT_5(signal) m_axi5_##signal
+#define OF_PORT_6(signal) m_axi6_##signal
+#define OF_PORT_7(signal) m_axi7_##signal
 #define OF_REGISTERS(signal) s_axi_##signal
 #if AXI4_PORTS > 1
 #define OF_MEMORY(signal) m_axi0_##signal
@@ -40,6 +50,7 @@
 
 namespace {
 
+constexpr unsigned PORTS = HP_PORTS ? HP_PORTS : AXI4_PORTS;
 constexpr unsigned BEAT_BYTES = sizeof(Vtop::OF_MEMORY(rdata));
 constexpr uint64_t ALL_BYTES = ~uint64_t{0} >> (64 - BEAT_BYTES);  // WSTRB
 constexpr unsigned BEAT_SIZE = __builtin_ctz(BEAT_BYTES);          // AxSIZE
@@ -60,7 +71,29 @@ std::vector<MemoryPort> memory_ports(Vtop& top) {
     ports.push_back({MEMORY_SIGNALS(SIGNAL)});
 #undef SIGNAL
 #if HP_PORTS > 1 || AXI4_PORTS > 1
-#define SIGNAL(name) top.OF_SECOND_MEMORY(name),
+#define SIGNAL(name) top.OF_PORT_1(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#endif
+#if AXI4_PORTS > 2
+#define SIGNAL(name) top.OF_PORT_2(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#define SIGNAL(name) top.OF_PORT_3(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#endif
+#if AXI4_PORTS > 4
+#define SIGNAL(name) top.OF_PORT_4(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#define SIGNAL(name) top.OF_PORT_5(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#define SIGNAL(name) top.OF_PORT_6(name),
+    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
+#undef SIGNAL
+#define SIGNAL(name) top.OF_PORT_7(name),
     ports.push_back({MEMORY_SIGNALS(SIGNAL)});
 #undef SIGNAL
 #endif

@@ -285,7 +285,7 @@ class Simulator {
 #endif
     Vtop* top_ = nullptr;
     Bus bus_;
-    std::vector<Memory> memories_;  // one for each port, all with the same bytes
+    std::vector<Memory> memories_;  // one for each port
     Random random_;                 // for the stalls of the host
     uint32_t host_stall_ = 0;
     bool reset_seen_ = false, irq_before_ = false;
