@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=int,
         default=default.memory_ports,
         metavar="N",
-        help=f"AXI4 ports to memory: 1, or 2 of half the width for 256 bits (default: {default.memory_ports})",
+        help="AXI4 ports to one memory: 1, or 2 of half the width for 256 bits; those of --ports have a memory each "
+        f"(default: {default.memory_ports})",
     )
     add("--kernel", action="store_true", help="also as a kernel for Vitis; needs --address-bits 64")
     add_build_options(parser)

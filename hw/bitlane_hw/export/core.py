@@ -14,6 +14,7 @@ from bitlane.contract.registers import REGISTERS, Register
 from bitlane.errors import DataError
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.build_digest import CORE, TWO_PORTS, build_digest
+from bitlane_hw.memory.axi import memory_names
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator, port_of
 
 from .verilog import TOP, port_name
@@ -63,9 +64,10 @@ class Core:
     top : str, default="bitlane_accelerator"
         Name of the top module. The names of all other modules begin with it and a dot.
     memory_ports : {1, 2}, default=1
-        AXI4 ports to memory: one of the width of the build, or two of half the width. Two only with 256 bits.
+        AXI4 ports to one memory: one of the width of the build, or two of half the width. Two only with 256 bits. With
+        several ports of the build, which have a memory each, 1.
     kernel : bool, default=False
-        With a wrapper and a description as a kernel for Vitis. Only with one port and 64 address bits.
+        With a wrapper and a description as a kernel for Vitis. Only with memory_ports=1 and 64 address bits.
 
     Raises
     ------
@@ -97,7 +99,7 @@ class Core:
     @property
     def memory(self) -> tuple[str, ...]:
         """The names of the interfaces to memory."""
-        return ("m_axi",) if self.memory_ports == 1 else ("m_axi0", "m_axi1")
+        return memory_names(self.config) if self.memory_ports == 1 else ("m_axi0", "m_axi1")
 
     @property
     def build(self) -> int:

@@ -29,7 +29,7 @@ def ip_xact(core: Core, component: wiring.Component) -> str:
         _bus_interface(interfaces, name, "AXI4", ports)
     spaces = _child(root, "addressSpaces")
     for name in core.memory:
-        width = core.config.width // core.memory_ports
+        width = core.config.width // len(core.memory)
         _texts(_child(spaces, "addressSpace"), name=name, range=1 << core.config.address_bits, width=width)
     _memory_map(_child(root, "memoryMaps"))
     _model(_child(root, "model"), core, ports)

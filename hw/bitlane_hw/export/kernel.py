@@ -5,23 +5,31 @@ The host controls it through its registers (`user_managed`: `xrt::ip` reads and 
 
 from __future__ import annotations
 
+from itertools import chain
 from xml.etree import ElementTree as xml
 
 from amaranth.lib import wiring
 
-from bitlane.contract.registers import REGISTERS, VLNV
+from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, VLNV, of_port
 from bitlane_hw.control.registers import ADDRESS_BITS
 
 from .core import KERNEL_ADDRESS_BITS, Core, ports_of
 
 CLOCK, RESET, INTERRUPT = "ap_clk", "ap_rst_n", "interrupt"
-BUFFERS = ("base_address", "draw_address", "model_in", "model_out", "trace", "source_address")  # registers
 INNER = {"clk": CLOCK, "rst": f"~{RESET}", "irq": INTERRUPT}
 
 
 def name_of(core: Core) -> str:
     """Return the name of the kernel, and of its wrapper."""
     return f"{core.top}_kernel"
+
+
+def buffers(core: Core) -> list[tuple[str, str]]:
+    """Return the registers that hold addresses of buffers, each with the port whose memory has the buffer."""
+    first, *further = (
+        [(of_port(name, port), memory) for name in PORT_ADDRESSES] for port, memory in enumerate(core.memory)
+    )
+    return [*first, *((name, core.memory[0]) for name in ("trace", "source_address")), *chain.from_iterable(further)]
 
 
 def wrapper(core: Core, component: wiring.Component) -> str:
@@ -62,15 +70,14 @@ def kernel_xml(core: Core) -> str:
         hwControlProtocol="user_managed",
     )
     ports = xml.SubElement(kernel, "ports")
-    (memory,) = core.memory
     for name, mode, size, bits in (
         ("s_axi", "slave", 1 << ADDRESS_BITS, 32),
-        (memory, "master", (1 << KERNEL_ADDRESS_BITS) - 1, core.config.width),
+        *((name, "master", (1 << KERNEL_ADDRESS_BITS) - 1, core.config.port_width) for name in core.memory),
     ):
         facts = {"range": f"{size:#x}", "dataWidth": str(bits), "portType": "addressable", "base": "0x0"}
         xml.SubElement(ports, "port", name=name, mode=mode, **facts)
     arguments = xml.SubElement(kernel, "args")
-    for number, name in enumerate(BUFFERS):
+    for number, (name, memory) in enumerate(buffers(core)):
         xml.SubElement(
             arguments,
             "arg",

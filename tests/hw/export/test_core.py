@@ -54,6 +54,13 @@ def test_the_ports_choose_the_top(count: int, kind: type, memory: tuple[str, ...
     assert core.build == build_digest(WIDE, CORE if count == 1 else TWO_PORTS)
 
 
+def test_the_ports_of_a_build_are_those_of_the_core() -> None:
+    core = Core(AcceleratorConfig(256, ports=4))
+    assert core.memory == ("m_axi0", "m_axi1", "m_axi2", "m_axi3")
+    with pytest.raises(DataError, match="memory_ports=2: ports=4 must be 1: both ports reach one memory"):
+        Core(AcceleratorConfig(256, ports=4), memory_ports=2)
+
+
 def test_words_follow_each_other_without_overlap() -> None:
     offsets = [word.offset for word in WORDS]
     assert len(set(offsets)) == len(offsets) and all(offset % 4 == 0 for offset in offsets)

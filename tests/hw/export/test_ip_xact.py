@@ -20,6 +20,7 @@ from bitlane_hw.zynq.two_ports import TwoPortAccelerator
 PREFIX = {"ipxact": NAMESPACE}
 CORES = {
     "one port": (Core(AcceleratorConfig(128, address_bits=33), "sgd"), Accelerator),
+    "four memories": (Core(AcceleratorConfig(256, shards=2, ports=4), "sgd"), Accelerator),
     "two ports": (Core(AcceleratorConfig(256), "sgd", memory_ports=2), TwoPortAccelerator),
 }
 

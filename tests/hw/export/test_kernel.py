@@ -18,12 +18,14 @@ from bitlane_hw.export.kernel import kernel_xml, package_tcl, wrapper
 from bitlane_hw.export.verilog import to_verilog
 
 CORE = Core(AcceleratorConfig(512, address_bits=64), "sgd", kernel=True)
+SEVERAL = Core(AcceleratorConfig(512, address_bits=64, shards=2, ports=4), "sgd", kernel=True)
 
 
-def test_the_wrapper_fits_the_core(tmp_path: Path) -> None:
-    component = shell(Accelerator)(CORE.config)
+@pytest.mark.parametrize("core", [CORE, SEVERAL], ids=["one port", "four ports"])
+def test_the_wrapper_fits_the_core(tmp_path: Path, core: Core) -> None:
+    component = shell(Accelerator)(core.config)
     (tmp_path / "sgd.v").write_text(to_verilog(component, "sgd"))
-    (tmp_path / "sgd_kernel.v").write_text(wrapper(CORE, component))
+    (tmp_path / "sgd_kernel.v").write_text(wrapper(core, component))
     warnings = re.findall(r"^%Warning-(\w+): sgd_kernel.v", lint(tmp_path, "sgd_kernel", "sgd_kernel.v", "sgd.v"), re.M)
     assert warnings == ["SYMRSVDWORD"]  # Vitis wants the name `interrupt`, which some compilers of C++ reserve
 
@@ -39,6 +41,17 @@ def test_every_address_of_a_buffer_is_an_argument() -> None:
     ports = {each.attrib["name"]: (each.attrib["mode"], each.attrib["dataWidth"]) for each in root.iter("port")}
     assert ports == {"s_axi": ("slave", "32"), "m_axi": ("master", "512")}
     assert {each.attrib["port"] for each in root.iter("arg")} == {"m_axi"}
+
+
+def test_every_address_names_its_port() -> None:
+    root = xml.fromstring(kernel_xml(SEVERAL))
+    arguments = {each.attrib["name"]: each.attrib for each in root.iter("arg")}
+    assert len({each["id"] for each in arguments.values()}) == len(arguments) == 6 + 3 * 4
+    for name, attributes in arguments.items():
+        port = int(name[-1]) if name[-1].isdigit() else 0
+        assert attributes["port"] == f"m_axi{port}" and int(attributes["offset"], 0) == REGISTERS[name].offset
+    ports = {each.attrib["name"]: each.attrib["dataWidth"] for each in root.iter("port")}
+    assert ports == {"s_axi": "32", **{f"m_axi{port}": "128" for port in range(4)}}
 
 
 def test_the_script_packages_both_files_and_makes_the_kernel() -> None:
