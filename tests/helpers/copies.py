@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from bitlane.contract.cycles import MemoryTiming
-from bitlane_sim.rtl.harness import Disturbance, Harness
+from bitlane_sim.rtl.disturbance import Disturbance
+from bitlane_sim.rtl.harness import Harness
 
 BASE = 0x1000_0000
 

@@ -18,7 +18,8 @@ from bitlane.support.optional import is_installed
 
 from .allocator import FreeList
 from .build import TOP, WAVES, build
-from .harness import Disturbance, Harness, Monitor, PortCounters
+from .disturbance import Disturbance
+from .harness import Harness, Monitor, PortCounters
 from .toolchain import find, not_installed
 from .wave_views import write_views
 

@@ -13,7 +13,8 @@ from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError
 from bitlane_sim.rtl.allocator import PAGE
 from bitlane_sim.rtl.device import BASE_ADDRESS, FIRST_POLL, RtlDevice
-from bitlane_sim.rtl.harness import Disturbance, ProtocolError
+from bitlane_sim.rtl.disturbance import Disturbance
+from bitlane_sim.rtl.harness import ProtocolError
 
 CONTROL, STATUS, ENABLE, FROM, TO, BURSTS, MISCHIEF = 0x20, 0x24, 0x28, 0x40, 0x44, 0x48, 0x4C
 

@@ -13,7 +13,7 @@ from bitlane.contract.registers import REGISTERS
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.interrupted import Interrupted
 from bitlane_verify.equivalence.random_jobs import TESTED, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, Variant, random_stalls

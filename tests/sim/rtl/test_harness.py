@@ -15,7 +15,8 @@ from tests.helpers.mischief import Mischief
 
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.layout import PORT_WIDTHS
-from bitlane_sim.rtl.harness import WRITE_ORDERS, Disturbance, Harness, ProtocolError, WriteOrder
+from bitlane_sim.rtl.disturbance import WRITE_ORDERS, Disturbance, WriteOrder
+from bitlane_sim.rtl.harness import Harness, ProtocolError
 
 BASE = 0x1000_0000
 BEATS = 4096  # of memory; the first half is copied to the second

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.zynq_soak import ZynqRig
 

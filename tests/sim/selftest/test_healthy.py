@@ -8,7 +8,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.selftest import SelfTestReport, blocks_of, examine, speed
 from bitlane_sim.rtl import build
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.random_jobs import SMALL, TESTED
 from bitlane_verify.equivalence.rig import CAPACITY
 

@@ -15,7 +15,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.pynq.board import BoardDevice, open_board
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 from bitlane_verify.benchmarks.throughput import random_job as timed_job

@@ -19,7 +19,7 @@ from bitlane.devices.pynq.board import BoardDevice, open_board
 from bitlane.driver.driver import Driver
 from bitlane.errors import DataError, DeviceError
 from bitlane_hw.build_digest import build_digest
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_sim.virtual_board.board import Hardware, SimulatedBoard
 from bitlane_sim.virtual_board.boards import BoardKind, write_overlay
 from bitlane_sim.virtual_board.server import Server

@@ -13,7 +13,7 @@ from bitlane.contract.latencies import update_latency
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.benchmarks import throughput
 from bitlane_verify.benchmarks.throughput import geometry_of, measured_cycles, random_job, short_memory_rows, why_slow
 from bitlane_verify.equivalence.random_jobs import SMALL

@@ -14,7 +14,8 @@ from tests.helpers.places import HELPERS
 from bitlane.contract.cycles import MemoryTiming
 from bitlane.errors import DeviceError
 from bitlane_sim.rtl.build import build_verilog
-from bitlane_sim.rtl.harness import Disturbance, Harness
+from bitlane_sim.rtl.disturbance import Disturbance
+from bitlane_sim.rtl.harness import Harness
 from bitlane_verify.coverage.code_coverage import (
     CodeCoverage,
     CodePoint,

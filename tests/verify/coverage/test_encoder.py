@@ -10,7 +10,7 @@ from bitlane.contract.registers import CONTROL_ENCODE, REGISTERS, STATUS_ERROR_S
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver import registers
 from bitlane_sim.rtl.build import build
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.coverage.encoder import CONFIG, EncoderStimulus, declare, open_rig, sample
 from bitlane_verify.coverage.illegal_registers import illegal_encodings
 from bitlane_verify.equivalence import encoder_soak

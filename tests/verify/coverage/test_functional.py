@@ -10,7 +10,8 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.registers import FIELDS
-from bitlane_sim.rtl.harness import CHANNELS, Disturbance, Moment, Monitor
+from bitlane_sim.rtl.disturbance import CHANNELS, Disturbance
+from bitlane_sim.rtl.harness import Moment, Monitor
 from bitlane_verify.coverage.covergroup import Covergroup
 from bitlane_verify.coverage.functional import BEAT_POINTS, declare, sample_buses, sample_registers
 from bitlane_verify.coverage.stimulus import RUN_REGISTERS

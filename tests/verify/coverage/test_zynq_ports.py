@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bitlane_sim.rtl.harness import CHANNELS
+from bitlane_sim.rtl.disturbance import CHANNELS
 from bitlane_sim.rtl.zynq_device import build_ports
 from bitlane_verify.coverage.zynq_ports import (
     CONFIGS,

@@ -11,7 +11,7 @@ from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.layout import BURST_BEATS
 from bitlane.contract.modes import ErrorCode
 from bitlane.errors import DeviceError
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence import encoder_soak
 from bitlane_verify.equivalence.encoder_soak import EncoderRig, EncodingCase, encoded
 from bitlane_verify.equivalence.interrupted import Interrupted

@@ -15,7 +15,8 @@ from bitlane.contract.modes import ErrorCode
 from bitlane.driver.driver import Driver
 from bitlane.errors import DeviceError
 from bitlane_sim.rtl.build import build_verilog
-from bitlane_sim.rtl.harness import Disturbance, Harness, ProtocolError
+from bitlane_sim.rtl.disturbance import Disturbance
+from bitlane_sim.rtl.harness import Harness, ProtocolError
 from bitlane_sim.rtl.zynq_device import build_fabric, build_two_ports
 from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.rig import cycle_difference

@@ -27,7 +27,7 @@ from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 
 NARROW = (8, 16, 32)  # features: rows of one chunk
 FEATURES = (64, 90, 128, 784, 1000)

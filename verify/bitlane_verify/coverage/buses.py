@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bitlane.contract.modes import ErrorCode
-from bitlane_sim.rtl.harness import CHANNELS, Monitor
+from bitlane_sim.rtl.disturbance import CHANNELS
+from bitlane_sim.rtl.harness import Monitor
 
 from .covergroup import Covergroup
 

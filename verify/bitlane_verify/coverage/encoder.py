@@ -25,7 +25,7 @@ from bitlane.contract.precision import Precision
 from bitlane.contract.registers import CONTROL_ENCODE
 from bitlane.errors import DeviceError
 from bitlane.quantization.positions import position_map
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.encoder_soak import EncoderRig, EncodingCase, encoded
 from bitlane_verify.equivalence.random_jobs import Random
 from bitlane_verify.equivalence.rig import random_stalls

@@ -23,7 +23,8 @@ from bitlane.contract.registers import (
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
-from bitlane_sim.rtl.harness import Disturbance, Moment
+from bitlane_sim.rtl.disturbance import Disturbance
+from bitlane_sim.rtl.harness import Moment
 from bitlane_verify.equivalence.random_jobs import Random, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, Variant, random_stalls
 

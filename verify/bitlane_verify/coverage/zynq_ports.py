@@ -22,7 +22,7 @@ from bitlane.driver.job import Job
 from bitlane.errors import DeviceError
 from bitlane_hw.zynq.fabric import ADDRESS_BITS
 from bitlane_hw.zynq.two_ports import WIDTH
-from bitlane_sim.rtl.harness import WRITE_ORDERS, Disturbance
+from bitlane_sim.rtl.disturbance import WRITE_ORDERS, Disturbance
 from bitlane_verify.equivalence.random_jobs import Random, random_job
 from bitlane_verify.equivalence.rig import CAPACITY
 from bitlane_verify.equivalence.zynq_soak import ZynqRig

@@ -36,7 +36,7 @@ from bitlane.quantization.scaling import Scaling, fit_scaling
 from bitlane.quantization.source import VALUE_TYPES
 from bitlane.training.samples import SampleEncoder
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 
 from .random_jobs import Random
 

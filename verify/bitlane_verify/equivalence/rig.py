@@ -13,7 +13,7 @@ from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job, JobResult
 from bitlane_sim.rtl.device import BASE_ADDRESS, RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 
 from .random_jobs import CONFIGS, Random, random_job
 

@@ -27,7 +27,7 @@ from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job, JobResult
 from bitlane.errors import DeviceError
 from bitlane.support.text import align_columns
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_sim.rtl.zynq_device import zynq_device
 
 from .interrupted import Interrupted

@@ -31,7 +31,7 @@ from bitlane.support.text import align_columns
 from bitlane_hw.build_digest import build_digest
 from bitlane_sim.rtl.build import FABRIC_TOP, build_verilog, verilog
 from bitlane_sim.rtl.device import RtlDevice
-from bitlane_sim.rtl.harness import Disturbance
+from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.encoder_soak import EncoderRig
 from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.rig import CAPACITY, DISTURBED, TIMINGS, cycle_difference, difference
