@@ -129,7 +129,7 @@ def _table() -> tuple[Register, ...]:
         (0x008, "build", 32, False, "hash of the RTL sources and the configuration"),
         (0x00C, "max_features", 32, False, "most features of a row; half as many with staleness 1"),
         (0x010, "max_row_words", 32, False, "most words of a row (chunks * digits)"),
-        (0x014, "port_bits", 32, False, "width of a beat, on all memory ports together"),
+        (0x014, "port_bits", 32, False, "width of the memory port, one beat: 64 bits for each of its rows"),
         (0x018, "address_bits", 32, False, "width of an address on the memory port"),
         (0x01C, "outputs", 32, False, "models trained at the same time"),
         (
@@ -205,7 +205,7 @@ def _table() -> tuple[Register, ...]:
         (0x130, "stall_model", 64, False, "cycles in which a beat waited for the model"),
         (0x138, "saturations", 64, False, "clipped values: residuals, scaled gradients, weights"),
         (0x140, "encode_seed", 32, True, "seed of the group of the draw sets of an encoding"),
-        (0x200, "ports", 32, False, "memory ports, each with as many bits of a beat; 0: one port"),
+        (0x200, "ports", 32, False, "memory ports, which share the bits of a beat (port_bits) equally; 0: one port"),
         *(
             (0x200 + 0x20 * port + 8 * i, of_port(name, port), 64, True, f"{name} of memory port {port}")
             for port in range(1, MOST_PORTS)
