@@ -54,7 +54,8 @@ def codec_aware(compressor: Compressor | None, layout: Layout, payloads: Tensor)
     Raises
     ------
     DataError
-        If a policy chooses the bits, because the attacker must know them.
+        If a policy chooses the bits, because the attacker must know them; or if sparse values are rounded or selected
+        by chunk, because the attack takes them for exact and for the largest of all.
     """
     seen, step = payloads[:, -1], payloads.shape[1] - 1
     if isinstance(compressor, QSGD):
@@ -64,6 +65,9 @@ def codec_aware(compressor: Compressor | None, layout: Layout, payloads: Tensor)
     if isinstance(compressor, (PowerSGD, LQSGD)):
         return _products(compressor, layout, payloads)
     if compressor is not None and compressor.codec is CodecId.SPARSE:
+        bits, chunked = getattr(compressor, "value_bits", 32), getattr(compressor, "chunked", False)
+        if bits != 32 or chunked:
+            raise DataError(f"the attack knows exact values, the largest of all; got {bits=}, {chunked=}")
         return _nearest(*_bounds(seen))
     return codec_agnostic(seen)
 

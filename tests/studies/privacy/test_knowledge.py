@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.helpers.privacy import CLASSES, blobs, victim
 
-from bitlane.compress import LQSGD, QSGD, EFSign, FixedBits, PowerSGD
+from bitlane.compress import DGC, LQSGD, QSGD, EFSign, FixedBits, MiCRO, PowerSGD, TopK
 from bitlane.compress.codecs.groups import GROUP
 from bitlane.errors import DataError
 from bitlane_studies.privacy.knowledge import codec_agnostic, codec_aware
@@ -93,6 +93,12 @@ def test_the_nearest_gradient_clips_each_value_to_its_interval(seed):
 def test_bits_from_a_policy_are_rejected():
     with pytest.raises(DataError, match=r"the attack needs a fixed number of bits; got bits=FixedBits\(bits=3\)"):
         codec_aware(QSGD(FixedBits(3)), [], torch.zeros(1, 1, 8))
+
+
+@pytest.mark.parametrize("compressor", [TopK(0.1, value_bits=4), DGC(0.1, chunked=True), MiCRO(0.1, value_bits=2)])
+def test_sparse_values_that_are_not_exact_are_rejected(compressor):
+    with pytest.raises(DataError, match="the attack knows exact values, the largest of all; got bits="):
+        codec_aware(compressor, [], torch.zeros(1, 1, 8))
 
 
 def test_the_codec_agnostic_attacker_takes_the_payload_for_the_gradient(seed):
