@@ -31,7 +31,7 @@ ARGUMENTS = {
     "random_rounding": True,
     "encoder": 8,
     "shards": 1,
-    "ports": 8,
+    "ports": 2,
     "shard": 0,
     "base_bits": 4,
     "base_digits": 2,

@@ -19,9 +19,9 @@ WORD_BYTES = 4
 
 
 def _words(block: wiring.Component) -> dict[int, tuple[str, Any]]:
-    """Return the name and the value of the register at each word offset."""
+    """Return the name and the value of each register of the block, by word offsets."""
     words = {}
-    for name, register in REGISTERS.items():
+    for name, register in ((name, each) for name, each in REGISTERS.items() if hasattr(block, name)):
         for word in range(register.words):
             bits = min(32, register.bits)
             words[register.offset // WORD_BYTES + word] = (name, getattr(block, name)[32 * word :][:bits])
@@ -99,7 +99,8 @@ def registers_live(harness: ProofHarness) -> None:
     harness.cover(harness.ever(bus.bvalid) & bus.bvalid & bus.rvalid)
 
 
-ALL = partial(Registers, table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=8)
+# Ports from the third one on have registers like those of the second.
+ALL = partial(Registers, table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=2)
 
 PROOFS = (
     Proof("registers", "AXI4-Lite: a write changes exactly its bytes, a read gives the register", ALL, registers, 8, 5),
