@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .centered import warn_of_separable
-from .exact_sums import ExactSums, RowSums, Singles
+from .exact_sums import ExactSums, RowSums
 from .losses import SmoothLoss
 from .problem import Problem
+from .reference_pass import Singles
 from .solution import Floats, Solution
 from .standard_rows import LOOKED_AT, StandardRows, spread_of
 
@@ -96,7 +97,7 @@ class NewtonModels:
         halvings: int = HALVINGS,
         near: float = 0.0,
     ) -> NewtonFit:
-        """Minimise all objectives in step; a step that does not help is halved, and in the end it is the last.
+        """Minimise all objectives in step; a step that does not help is halved, and the search ends if none does.
 
         Parameters
         ----------
@@ -159,9 +160,9 @@ class NewtonModels:
         return NewtonFit(points, row_sums, values, gaps, converged, taken, hessians, of_hessians)
 
     def made_reliable(self, fit: NewtonFit, tol: float, most: int = MOST_STEPS) -> NewtonFit:
-        """Return a fit of the only set, further than the tolerance where its gaps are not reliable.
+        """Return a fit of the only set; where its gaps are not reliable, it is continued with smaller tolerances.
 
-        Where none are reliable, a gap is the objective, below which it cannot fall by more.
+        If they are still not reliable then, each is the whole objective, which cannot fall by more.
         """
         wanted = tol
         for _ in range(ROUNDS):
@@ -178,8 +179,8 @@ class NewtonModels:
     def _reliable(self, fit: NewtonFit, of_hessians: Floats) -> NDArray[np.bool_]:
         """Return whether gaps [1, targets] say how far the optimum is, after one more read.
 
-        They do if the Hessian is not nearly singular, and would keep its most on the way from its point to the end of a
-        step. Beside an outlier it may not: one row is all that a direction has, and its second derivative falls.
+        They do if the Hessian is not nearly singular, and keeps enough of itself on the way from its point to the end
+        of a step. Beside an outlier it may not: a direction has the second derivative of one row only, which falls.
         """
         steps, gaps = newton_steps(fit.hessians, self.objectives(fit.points, fit.row_sums)[1])
         if not np.isfinite(gaps).all():

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .reference_pass import Singles
 from .solution import Floats
 from .standard_rows import StandardRows
-
-Singles = NDArray[np.float32]
 
 KEPT = 0.5  # of the second derivative of a row, that counts as no loss
 

@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bitlane.encoded.coded_rows import CodedRows, Codes, CodeScale, Floats
+from bitlane.errors import DataError
 from bitlane.quantization.row_table import dense_pieces
 
 from .gram import GramSum, Integers
-
-Singles = NDArray[np.float32]
+from .reference_pass import Singles
+from .standard_rows import LOOKED_AT
 
 DIGIT_BITS = 8
 TARGET_DIGITS = 5
-LOOKED_AT, NEAR_0 = 1_024, 0.5  # rows for a center; deviations of a mean from 0
+NEAR_0 = 0.5  # deviations: a mean that is nearer to 0 is not taken off float32 values
 LARGEST_MULTIPLICITY = 1 << 16  # of integer weights, whose sums are exact
 
 
@@ -193,6 +194,11 @@ def float_moments(
         Numbers of that dtype; by default about the means of the first block, of some of its rows.
     dtype : {np.float64, np.float32}
         Of differences and products; `rounding.product_excess` tells what the latter costs.
+
+    Raises
+    ------
+    DataError
+        Squares of a column are above the largest float64.
     """
     y = target_matrix(targets)
     w = np.ones(len(y)) if weights is None else np.asarray(weights, np.float64)
@@ -207,6 +213,8 @@ def float_moments(
         found = _of_floats(_differences(piece, center, dtype), y[here] - middle, w[here], center, middle)
         total = found if total is None else total + found
     assert total is not None
+    if dtype == np.float64 and not (finite := np.isfinite(np.diag(total.gram))).all():
+        raise DataError(f"column {finite.argmin()} has values whose squares are above the largest float64: scale it")
     return total
 
 
@@ -337,7 +345,7 @@ def _of_floats(u: Floats | Singles, v: Floats, w: Floats, center: Floats, target
     """Return the moments of values less their centers; products are of the dtype of u."""
     weighted = u if (w == 1).all() else u * w[:, None].astype(u.dtype)
     gram = (weighted.T @ u).astype(np.float64, copy=False)
-    if u.dtype == np.float32 and u[:, np.diag(gram) == 0].any():
+    if u.dtype == np.float32 and weighted[:, np.diag(gram) == 0].any():
         gram[:] = np.inf  # squares of values that are not 0 are too small
     return Moments(
         int(np.count_nonzero(w)),

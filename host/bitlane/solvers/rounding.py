@@ -63,7 +63,7 @@ def product_excess(inverse: GramInverse, solution: LeastSquares, centered: Cente
     """
     moments, v, e = centered.moments, solution.coefficients, SINGLE if single else DOUBLE
     squares = np.diag(moments.gram)
-    inflation = squares * inverse.diagonal()
+    inflation = squares * (inverse.diagonal() if single else 0.0)  # the square of DOUBLE makes nothing of it
     total = squares @ v**2 + moments.target_squares
     objective = solution.squared_errors * moments.weight + solution.alpha * (v**2).sum(axis=0)
     missed = inverse.energy(centered.residual(v, solution.alpha))

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from bitlane.quantization.row_table import dense_pieces
 
+from .reference_pass import Singles
+
 Floats = NDArray[np.float64]
-Tile = NDArray[np.float32]
 
 TILE_VALUES = 1 << 18  # of a tile with the numbers of its rows: 1 MiB
 NEAR_0 = 2.0  # deviations: sums of float32 values whose mean is nearer to 0 lose no digits when it is taken off later
@@ -95,7 +96,7 @@ class StandardRows:
         # Float32 differences from a mean that is far from 0 lose digits.
         far = (away > 64) | (self.spread < np.finfo(np.float32).tiny)
         self._kind = np.float32 if single and not far.any() else np.float64
-        self._kept: Tile | None = X if self._as_given else None
+        self._kept: Singles | None = X if self._as_given else None
         self._kept_bytes = kept_bytes
 
     @property
@@ -103,7 +104,7 @@ class StandardRows:
         """Bytes that a read takes from the table as it was given."""
         return int(self._X.size * self._X.dtype.itemsize)
 
-    def tiles(self, numbers: int) -> Iterator[tuple[int, slice, Tile]]:
+    def tiles(self, numbers: int) -> Iterator[tuple[int, slice, Singles]]:
         """Yield all rows in order: their part, where they are, and their values float32 [r, m], not to be changed.
 
         `numbers` is how many numbers more of each row a cache should hold.
@@ -134,7 +135,7 @@ class StandardRows:
         coef[..., self.active] = of_varying
         return coef, points[..., -1] - of_varying @ self.mean if fit_intercept else np.zeros(points.shape[:-1])
 
-    def _standardise(self, span: slice, tile: Tile) -> None:
+    def _standardise(self, span: slice, tile: Singles) -> None:
         """Write some rows to a tile."""
         rows = np.asarray(self._X[span])
         rows = rows if len(self.active) == rows.shape[1] else rows[:, self.active]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.host.estimators.test_linear_kinds import KINDS, table
 
+from bitlane.errors import DataError
 from bitlane.solvers import by_gram
 from bitlane.solvers.by_gram import solve_by_gram
 from bitlane.solvers.problem import Problem
@@ -85,3 +86,11 @@ def test_targets_without_noise_are_found_without_a_warning(singles, seed, monkey
         assert found.converged.all(), kind
         assert ((y - X @ found.coef[0] - found.intercept[0]) ** 2).sum() <= 1e-9 * ((y - y.mean()) ** 2).sum(), kind
     assert not recwarn
+
+
+def test_squares_above_the_largest_float64_are_refused(seed):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(50, 3))
+    X[:, 1] *= 1e160
+    with pytest.raises(DataError, match="^column 1 has values whose squares are above the largest float64: scale it$"):
+        solve_by_gram(Problem(X, random.normal(size=(50, 1)), "squared_error", 0.0))

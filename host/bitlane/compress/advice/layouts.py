@@ -45,7 +45,7 @@ def file_layout(path: Path) -> Layout:
     Raises
     ------
     DataError
-        If the file cannot be read, has no shape, or has a line that is none; the message names the line.
+        If the file cannot be read or has no shape. If a line is not a shape, the message names it.
     """
     try:
         lines = path.read_text().splitlines()

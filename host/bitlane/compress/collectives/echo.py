@@ -16,7 +16,7 @@ class EchoTransport:
     sent : int
         Bytes for other ranks.
     messages : int
-        Their number; an empty one is none.
+        Number of messages that are not empty.
     rounds : int
         Number of exchanges.
     bytes : int

@@ -43,7 +43,7 @@ def user_network(text: str, classes: int) -> Factory:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Run a user's file, and return it as a module; raise DataError if there is none, or if it raises an error."""
+    """Run a user's file, and return it as a module; raise DataError if the file is missing or raises an error."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise DataError(f"there is no network file {path}")

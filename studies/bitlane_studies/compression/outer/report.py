@@ -13,6 +13,7 @@ import torch
 
 from bitlane.support.text import align_columns
 
+from ..local.report import WaySummary, fewer
 from .trial import OuterJob, OuterTrial, Size
 from .ways import BFLOAT16, DDP
 
@@ -23,20 +24,12 @@ COLOURS = {"adamw": "#1b6ca8", "muon": "#c8553d", "sgd": "#588157"}
 
 
 @dataclass(frozen=True)
-class OuterRow:
-    """A way with an inner optimizer over all seeds: held-out losses; the most bytes of any rank and seed."""
+class OuterRow(WaySummary):
+    """A way with an inner optimizer over all seeds."""
 
     inner: str
     way: str
     every: int
-    losses: list[float]
-    socket_bytes: int
-    declared_bytes: int
-
-    @property
-    def loss(self) -> float:
-        """Mean over seeds."""
-        return float(np.mean(self.losses))
 
 
 def rows_of(jobs: Sequence[OuterJob], by_rank: Sequence[Sequence[OuterTrial]]) -> list[OuterRow]:
@@ -46,12 +39,12 @@ def rows_of(jobs: Sequence[OuterJob], by_rank: Sequence[Sequence[OuterTrial]]) -
         found.setdefault((job.inner, job.way.name), []).append(number)
     return [
         OuterRow(
-            inner,
-            way,
-            jobs[numbers[0]].way.every,
             [float(np.mean([rank[number].loss for rank in by_rank])) for number in numbers],
             max(rank[number].socket_bytes for rank in by_rank for number in numbers),
             max(rank[number].declared_bytes for rank in by_rank for number in numbers),
+            inner,
+            way,
+            jobs[numbers[0]].way.every,
         )
         for (inner, way), numbers in found.items()
     ]
@@ -62,17 +55,12 @@ def baselines(rows: Sequence[OuterRow]) -> dict[str, OuterRow]:
     return {row.inner: row for row in rows if row.way == BFLOAT16.name}
 
 
-def fewer(row: OuterRow, plain: OuterRow) -> float:
-    """Return how many times fewer bytes than a baseline a way sends, at the socket."""
-    return plain.socket_bytes / row.socket_bytes
-
-
 def table(rows: Sequence[OuterRow]) -> str:
     """Return the table: losses as mean, of several seeds +- standard deviation."""
     plain, cells = baselines(rows), [HEADINGS]
     for row in rows:
         base = plain[row.inner]
-        spread = f" +- {np.std(row.losses, ddof=1):.4f}" if len(row.losses) > 1 else ""
+        spread = f" +- {row.deviation:.4f}" if len(row.losses) > 1 else ""
         megabytes = [f"{count / 1e6:.3f}" for count in (row.socket_bytes, row.declared_bytes)]
         above = f"{row.loss / base.loss - 1:+.1%}"
         loss = f"{row.loss:.4f}{spread}"

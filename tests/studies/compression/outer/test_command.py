@@ -58,8 +58,8 @@ def test_the_grid_is_alike_for_each_way_and_the_least_loss_wins():
 
 
 def rows(loss, sent):
-    plain = OuterRow("muon", BFLOAT16.name, 1, [2.0, 2.0], 1_000_000, 990_000)
-    return [plain, OuterRow("muon", "SparseLoCo, 1 %", 10, [loss - 0.5, loss + 0.5], sent, sent)]
+    plain = OuterRow([2.0, 2.0], 1_000_000, 990_000, "muon", BFLOAT16.name, 1)
+    return [plain, OuterRow([loss - 0.5, loss + 0.5], sent, sent, "muon", "SparseLoCo, 1 %", 10)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_goal_needs_both(loss, sent, met):
 def test_the_table_has_means_and_ratios():
     job = OuterJob("muon", WAYS[-1], Rates(0.1), 0)
     trials = [[OuterTrial(1.0, 10, 4), OuterTrial(2.0, 20, 2)], [OuterTrial(3.0, 50, 1), OuterTrial(2.0, 30, 3)]]
-    assert rows_of([job, job], trials) == [OuterRow("muon", WAYS[-1].name, WAYS[-1].every, [2.0, 2.0], 50, 4)]
+    assert rows_of([job, job], trials) == [OuterRow([2.0, 2.0], 50, 4, "muon", WAYS[-1].name, WAYS[-1].every)]
     last = table(rows(2.1, 2000)).splitlines()[-1].split("  ")
     assert [cell.strip() for cell in last if cell.strip()] == [
         *("muon", "SparseLoCo, 1 %", "10", "2.1000 +- 0.7071", "+5.0%", "0.002", "0.002", "500.0")
