@@ -92,5 +92,5 @@ def test_squares_above_the_largest_float64_are_refused(seed):
     random = np.random.default_rng(seed)
     X = random.normal(size=(50, 3))
     X[:, 1] *= 1e160
-    with pytest.raises(DataError, match="^column 1 has values whose squares are above the largest float64: scale it$"):
+    with pytest.raises(DataError, match=r"^column 1 has values whose squares are above the largest float64: scale it$"):
         solve_by_gram(Problem(X, random.normal(size=(50, 1)), "squared_error", 0.0))
