@@ -20,26 +20,20 @@
 #ifndef MEMORIES
 #define MEMORIES 1
 #endif
-#define AXI4_SIGNALS(S)                                                                                               \
-    S(arid) S(araddr) S(arlen) S(arsize) S(arburst) S(arvalid) S(arready)                                             \
-    S(rid) S(rdata) S(rresp) S(rlast) S(rvalid) S(rready)                                                             \
-    S(awid) S(awaddr) S(awlen) S(awsize) S(awburst) S(awvalid) S(awready)                                             \
-    S(wdata) S(wstrb) S(wlast) S(wvalid) S(wready) S(bid) S(bresp) S(bvalid) S(bready)
+// S(prefix, signal) for each signal of a memory port.
+#define AXI4_SIGNALS(S, P)                                                                                            \
+    S(P, arid) S(P, araddr) S(P, arlen) S(P, arsize) S(P, arburst) S(P, arvalid) S(P, arready)                        \
+    S(P, rid) S(P, rdata) S(P, rresp) S(P, rlast) S(P, rvalid) S(P, rready)                                           \
+    S(P, awid) S(P, awaddr) S(P, awlen) S(P, awsize) S(P, awburst) S(P, awvalid) S(P, awready)                        \
+    S(P, wdata) S(P, wstrb) S(P, wlast) S(P, wvalid) S(P, wready) S(P, bid) S(P, bresp) S(P, bvalid) S(P, bready)
 #if HP_PORTS
-#define MEMORY_SIGNALS(S)                                                                                             \
-    AXI4_SIGNALS(S) S(arlock) S(arcache) S(arprot) S(arqos) S(awlock) S(awcache) S(awprot) S(awqos) S(wid)
+#define MEMORY_SIGNALS(S, P)                                                                                          \
+    AXI4_SIGNALS(S, P) S(P, arlock) S(P, arcache) S(P, arprot) S(P, arqos)                                            \
+    S(P, awlock) S(P, awcache) S(P, awprot) S(P, awqos) S(P, wid)
 #define OF_MEMORY(signal) hp0_##signal
-#define OF_PORT_1(signal) hp1_##signal
 #define OF_REGISTERS(signal) gp0_##signal
 #else
-#define MEMORY_SIGNALS(S) AXI4_SIGNALS(S)
-#define OF_PORT_1(signal) m_axi1_##signal
-#define OF_PORT_2(signal) m_axi2_##signal
-#define OF_PORT_3(signal) m_axi3_##signal
-#define OF_PORT_4(signal) m_axi4_##signal
-#define OF_PORT_5(signal) m_axi5_##signal
-#define OF_PORT_6(signal) m_axi6_##signal
-#define OF_PORT_7(signal) m_axi7_##signal
+#define MEMORY_SIGNALS(S, P) AXI4_SIGNALS(S, P)
 #define OF_REGISTERS(signal) s_axi_##signal
 #if AXI4_PORTS > 1
 #define OF_MEMORY(signal) m_axi0_##signal
@@ -60,44 +54,33 @@ static_assert(sizeof(Vtop::OF_MEMORY(wdata)) == BEAT_BYTES && 8 * sizeof(Vtop::O
 using Beat = std::array<uint8_t, BEAT_BYTES>;  // the value of a port, its bytes in the order of the memory
 
 struct MemoryPort {  // the signals of one memory port
-#define SIGNAL(name) std::remove_reference_t<decltype(Vtop::OF_MEMORY(name))>& name;
-    MEMORY_SIGNALS(SIGNAL)
+#define SIGNAL(_, name) std::remove_reference_t<decltype(Vtop::OF_MEMORY(name))>& name;
+    MEMORY_SIGNALS(SIGNAL, )
 #undef SIGNAL
 };
 
 std::vector<MemoryPort> memory_ports(Vtop& top) {
-    std::vector<MemoryPort> ports;
-#define SIGNAL(name) top.OF_MEMORY(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
-#if HP_PORTS > 1 || AXI4_PORTS > 1
-#define SIGNAL(name) top.OF_PORT_1(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
+#define SIGNAL(prefix, name) top.prefix##name,
+    return {
+#if HP_PORTS
+        {MEMORY_SIGNALS(SIGNAL, hp0_)},
+#if HP_PORTS > 1
+        {MEMORY_SIGNALS(SIGNAL, hp1_)},
 #endif
+#elif AXI4_PORTS == 1
+        {MEMORY_SIGNALS(SIGNAL, m_axi_)},
+#else
+        {MEMORY_SIGNALS(SIGNAL, m_axi0_)}, {MEMORY_SIGNALS(SIGNAL, m_axi1_)},
 #if AXI4_PORTS > 2
-#define SIGNAL(name) top.OF_PORT_2(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
-#define SIGNAL(name) top.OF_PORT_3(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
+        {MEMORY_SIGNALS(SIGNAL, m_axi2_)}, {MEMORY_SIGNALS(SIGNAL, m_axi3_)},
 #endif
 #if AXI4_PORTS > 4
-#define SIGNAL(name) top.OF_PORT_4(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
-#define SIGNAL(name) top.OF_PORT_5(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
-#define SIGNAL(name) top.OF_PORT_6(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
-#define SIGNAL(name) top.OF_PORT_7(name),
-    ports.push_back({MEMORY_SIGNALS(SIGNAL)});
-#undef SIGNAL
+        {MEMORY_SIGNALS(SIGNAL, m_axi4_)}, {MEMORY_SIGNALS(SIGNAL, m_axi5_)},
+        {MEMORY_SIGNALS(SIGNAL, m_axi6_)}, {MEMORY_SIGNALS(SIGNAL, m_axi7_)},
 #endif
-    return ports;
+#endif
+    };
+#undef SIGNAL
 }
 
 struct Address {  // the payload of AR or AW
