@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.quantization.row_table import row_numbers
+
 from .planes import PlaneRows, Planes
 
 BLOCK_VALUES = 1 << 22  # of a block, at most
@@ -81,7 +83,7 @@ class PlaneBlocks:
 
     def located(self, rows: range | RowNumbers, digits: int) -> PlaneRows:
         """Return the addresses of rows, of which the first planes are going to be read."""
-        numbers = np.asarray(rows, np.intp)
+        numbers = row_numbers(rows)
         blocks = np.searchsorted(self._ends, numbers, "right") - 1
         for block in np.unique(blocks).tolist():
             self._check(block, digits)

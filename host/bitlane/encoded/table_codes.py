@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.contract.layout import DIGIT_BITS
+from bitlane.quantization.row_table import row_numbers
 
 from .coded_rows import BLOCK_VALUES, CODE_BITS, CodeBlock, Codes, CodeScale
 from .column_codes import ColumnCodes
 from .plane_blocks import PlaneBlocks, RowNumbers
-from .planes import CODE_DIGITS, PlaneRows, Planes, WordPlaces, kernels_for, move_planes, plane_codes
+from .planes import CODE_DIGITS, PlaneKernels, PlaneRows, Planes, WordPlaces, kernels_for, move_planes, plane_codes
 
 HEX_DIGITS = 32  # of a fingerprint
 
@@ -91,7 +92,7 @@ class TableCodes:
 
     def take_rows(self, rows: slice | NDArray[np.integer]) -> TableCodes:
         """Return some of the rows."""
-        chosen = self._rows[rows] if isinstance(rows, slice) else np.asarray(self._rows, np.intp)[rows]
+        chosen = self._rows[rows] if isinstance(rows, slice) else row_numbers(self._rows)[rows]
         return TableCodes(self.column_codes, self.planes, chosen, self._stored)
 
     def take_columns(self, numbers: RowNumbers) -> TableCodes:
@@ -120,7 +121,8 @@ class TableCodes:
         features = np.empty(0, np.intp) if self._stored is None else self._stored
         total = hashlib.sha256(f"{self.column_codes.bits} {self.shape} {len(features)} ".encode())
         scales = self.column_codes.center, self.column_codes.scale
-        for array in (*scales, self.planes.checksums, features.astype(np.int64), np.asarray(self._rows, np.int64)):
+        chosen: Any = (each.astype(np.int64) for each in (features, row_numbers(self._rows)))
+        for array in (*scales, self.planes.checksums, *chosen):
             total.update(np.ascontiguousarray(array))  # type: ignore[arg-type]
         return total.hexdigest()[:HEX_DIGITS]
 
@@ -137,12 +139,17 @@ class TableCodes:
         if isinstance(rows, range) and rows.step == 1:
             yield from self.planes.pieces(rows, step, digits)
             return
-        located, kernels = self.planes.located(rows, digits), kernels_for(len(rows) * self.planes.features)
+        located = self.planes.located(rows, digits)
         for start in range(0, len(rows), step):
             some = located.some(slice(start, start + step))
             planes = np.empty((digits, len(some.addresses), some.chunks), np.uint64)
-            move_planes(kernels, some, WordPlaces.in_planes(planes), digits)
+            move_planes(self._kernels, some, WordPlaces.in_planes(planes), digits)
             yield planes
+
+    @property
+    def _kernels(self) -> PlaneKernels | None:
+        """Those for all rows that were encoded: small pieces of a large table take machine code, too."""
+        return kernels_for(self.planes.rows * self.planes.features)
 
     @property
     def _step(self) -> int:
@@ -156,5 +163,5 @@ class TableCodes:
     def _codes_of(self, planes: Planes, room: Codes) -> Codes:
         """Return the codes, int8 [rows, m], of one to four planes."""
         codes = room[: planes.shape[1]]
-        plane_codes(kernels_for(self.shape[0] * self.planes.features), planes, self.planes.features, codes)
+        plane_codes(self._kernels, planes, self.planes.features, codes)
         return codes if self._stored is None else np.ascontiguousarray(codes[:, self._stored])

@@ -1,4 +1,4 @@
-"""The codes of a table that a solver is given as floats, and its values again."""
+"""The codes of a table, those that it stores or those that are made of its floats, and its values again."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ class CodedColumns(NamedTuple):
 
 def coded_columns(problem: Problem) -> CodedColumns:
     """Return the codes of the table of a problem: as it is, exact if 8 bits can be, or encoded."""
-    table, given = problem.table, isinstance(problem.table, EncodedTable)
-    exact = None if given or problem.bits < CODE_BITS else exact_codes(table)
+    table = problem.table
+    exact = None if isinstance(table, EncodedTable) or problem.bits < CODE_BITS else exact_codes(table)
     if exact is not None:
         n = table.shape[1]
         return CodedColumns(exact, np.arange(n), np.zeros(n), exact.codes.nbytes)
     rows = encoded(problem)
     active = rows.column_codes.active
-    variances = np.zeros(len(active)) if given else code_variances(rows)
-    return CodedColumns(rows.coded, active, variances, rows.stored_bytes)
+    return CodedColumns(rows.coded, active, code_variances(problem, rows), rows.stored_bytes)
 
 
 def encoded(problem: Problem) -> EncodedTable:
@@ -64,17 +63,34 @@ def stored_bytes(table: Any) -> int:
     return int(table.size * table.dtype.itemsize)
 
 
-def code_variances(rows: EncodedTable) -> Floats:
+def exact_rows(problem: Problem, rows: EncodedTable) -> StoredColumns | None:
+    """Return what the codes of a problem stand for; None where they are all that its table stores."""
+    if rows is problem.table and rows.column_codes.bits <= CODE_BITS:
+        return None
+    return StoredColumns(problem.table, rows.column_codes.active)
+
+
+def are_clipped(problem: Problem, rows: EncodedTable) -> bool:
+    """Return whether some codes are far from the values that they were made of."""
+    return rows is not problem.table and bool(rows.clipped.any())
+
+
+def code_variances(problem: Problem, rows: EncodedTable) -> Floats:
     """Return about the mean square of what codes are off the values, at most, float64 [m], in user units.
 
     A value is anywhere in its interval. A value that was clipped is off by no more than the farthest one.
     """
     columns = rows.column_codes
+    if exact_rows(problem, rows) is None:
+        return np.zeros(len(columns.active))
+    variances = np.asarray(rows.coded.scale.unit**2 / 12)
+    if not are_clipped(problem, rows):
+        return variances
     beyond = np.maximum(
         rows.ranges.high - (columns.center + columns.scale), columns.center - columns.scale - rows.ranges.low
     )
     clipped = rows.clipped * np.maximum(beyond, 0.0) ** 2
-    return np.asarray(rows.coded.scale.unit**2 / 12 + clipped[columns.active])
+    return np.asarray(variances + clipped[columns.active])
 
 
 class StoredColumns:
@@ -82,7 +98,7 @@ class StoredColumns:
 
     Parameters
     ----------
-    table : array or RowTable [rows, n]
+    table : array, RowTable or EncodedTable [rows, n]
     columns : int array [m]
     """
 

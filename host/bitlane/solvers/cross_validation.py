@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bitlane.encoded.table import EncodedTable
 from bitlane.quantization.row_table import dense_pieces, reordered
 from bitlane.support.memory import machine_memory
 
-from .by_gram import quickest_rows
+from .by_gram import SINGLES, quickest_rows
 from .centered import CenteredFit
-from .coded_tables import CodedColumns, encoded, stored_bytes
+from .coded_tables import CodedColumns, encoded, exact_rows, stored_bytes
 from .elastic_net import elastic_net
 from .exact_path import exact_path
 from .held_out import PART_READS, Folds, PathFit, held_out_losses
@@ -23,7 +23,7 @@ from .linear_models import linear_models
 from .losses import SmoothLoss
 from .moments import Moments, coded_fold_moments, coded_moments, float_moments
 from .problem import Problem
-from .rounding import rounding_excess
+from .rounding import product_excess, rounding_excess
 from .solution import Floats, Solution
 from .solve import chosen_solver, fit_by_passes, shift_of
 
@@ -52,7 +52,7 @@ def solve_path(problem: Problem, alphas: Sequence[float], folds: Folds, solver: 
     DataError
         The solver is unknown, or cannot solve this problem.
     """
-    chosen = chosen_solver(problem, solver)
+    chosen = chosen_solver(problem, solver, len(folds))
     if chosen == "gram":
         return _path_by_gram(problem, alphas, folds)
     found = exact_path(problem, alphas, folds) if chosen == "newton" else None
@@ -92,15 +92,23 @@ def penalty_path(problem: Problem, count: int) -> Floats:
 
 def _path_by_gram(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathFit:
     """Solve from sums of Gram matrices of parts of the rows. A fit to a fold costs no read."""
-    found = _from_moments(problem, quickest_rows(problem), alphas, folds)
-    if found is None:
-        found = _from_moments(problem, problem.table, alphas, folds)
-    assert found is not None  # of the table itself
+    table, rows = problem.table, quickest_rows(problem)
+    found = None if rows is table else _from_moments(problem, rows, alphas, folds)
+    if found is None and table.size >= SINGLES and not problem.l1_ratio:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _from_moments(problem, table, alphas, folds, np.float32)
+    found = found or _from_moments(problem, table, alphas, folds)
+    assert found is not None  # of float64 products
     return found
 
 
-def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds: Folds) -> PathFit | None:
-    """Return the path from codes or floats; None if codes of floats may cost more than the tolerance."""
+def _from_moments(
+    problem: Problem, rows: object, alphas: Sequence[float], folds: Folds, dtype: DTypeLike = np.float64
+) -> PathFit | None:
+    """Return the path from codes, or from floats by products of a dtype.
+
+    None if codes of floats, or float32 products, are predicted to cost more than the tolerance.
+    """
     table, (count, n) = problem.table, (problem.targets.shape[1], problem.table.shape[1])
     codes = rows if isinstance(rows, CodedColumns) else None
     columns = np.arange(n) if codes is None else codes.columns
@@ -109,14 +117,19 @@ def _from_moments(problem: Problem, rows: object, alphas: Sequence[float], folds
     objective, excess, losses = *np.zeros((2, len(alphas), count)), np.zeros((len(alphas), len(folds), count))
     reads = 0
     for models, weights in problem.by_weights():
-        sets, more = _moments(rows, problem.targets[:, models], weights, folds)
+        sets, more = _moments(rows, problem.targets[:, models], weights, folds, dtype)
         whole, reads = sets[-1], reads + more
-        if codes is not None and rounded:
-            rough, inverse = CenteredMoments.of(whole, problem.fit_intercept).ridge(
-                min(alphas) * (1 - problem.l1_ratio) * whole.weight
-            )
-            over = rounding_excess(inverse, rough, whole.weight, codes.variances)
-            if (over > problem.tol).any():
+        single = dtype == np.float32
+        if single and not (np.isfinite(whole.gram).all() and np.isfinite(whole.products).all()):
+            return None
+        if rounded or codes is None:
+            centered = CenteredMoments.of(whole, problem.fit_intercept)
+            rough, inverse = centered.ridge(min(alphas) * (1 - problem.l1_ratio) * whole.weight)
+            if codes is None:
+                over = product_excess(inverse, rough, centered, single)
+            else:
+                over = rounding_excess(inverse, rough, whole.weight, codes.variances)
+            if (rounded or single) and (over > problem.tol).any():
                 return None
             excess[:, models] = over
         for fold, train in enumerate([*sets[: len(folds)], whole]):
@@ -166,33 +179,36 @@ def _path(problem: Problem, moments: Moments, alphas: Sequence[float]) -> list[t
     return found
 
 
-def _moments(rows: object, targets: Floats, weights: Floats | None, folds: Folds) -> tuple[list[Moments], int]:
+def _moments(
+    rows: object, targets: Floats, weights: Floats | None, folds: Folds, dtype: DTypeLike
+) -> tuple[list[Moments], int]:
     """Return the moments of the rows that each fold fits, of those that it holds out, and of all; and the reads."""
     patterns, parts = folds.parts()
     if len(patterns) <= PART_READS * len(folds):
-        found = _of_parts(rows, targets, weights, parts, len(patterns))
+        found = _of_parts(rows, targets, weights, parts, len(patterns), dtype)
         sets = [[found[part] for part in np.flatnonzero(member)] for member in patterns.T]
         return [sum(some[1:], some[0]) for some in [*sets, found]], 1
     masks = [*folds.fitted.T, *folds.held.T, np.ones(len(parts), np.bool_)]
-    return [_of_rows(rows, targets, mask * (1.0 if weights is None else weights)) for mask in masks], len(masks)
+    of_rows = 1.0 if weights is None else weights
+    return [_of_rows(rows, targets, mask * of_rows, dtype) for mask in masks], len(masks)
 
 
 def _of_parts(
-    rows: object, targets: Floats, weights: Floats | None, parts: NDArray[np.intp], count: int
+    rows: object, targets: Floats, weights: Floats | None, parts: NDArray[np.intp], count: int, dtype: DTypeLike
 ) -> list[Moments]:
     if isinstance(rows, CodedColumns):
         return coded_fold_moments(rows.coded, targets, parts, weights)
     chosen = [np.flatnonzero(parts == part) for part in range(count)]
     return [
-        float_moments(reordered(rows, some), targets[some], None if weights is None else weights[some])
+        float_moments(reordered(rows, some), targets[some], None if weights is None else weights[some], dtype=dtype)
         for some in chosen
     ]
 
 
-def _of_rows(rows: object, targets: Floats, weights: Floats) -> Moments:
+def _of_rows(rows: object, targets: Floats, weights: Floats, dtype: DTypeLike) -> Moments:
     if isinstance(rows, CodedColumns):
         return coded_moments(rows.coded, targets, weights)
-    return float_moments(rows, targets, weights)
+    return float_moments(rows, targets, weights, dtype=dtype)
 
 
 def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
@@ -200,14 +216,14 @@ def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
     table, rows = problem.table, encoded(problem)
     shape = (len(alphas), len(folds) + 1, problem.targets.shape[1])
     masks, weights_of = _masks(problem, folds)
-    is_encoded, columns = rows is table, rows.column_codes.active
-    numbers = 1 if is_encoded else 2  # of a row and model: curvatures, and scores of the exact rows
+    columns = rows.column_codes.active
+    numbers = 1 + (exact_rows(problem, rows) is not None)  # of a row and model: curvatures, and scores of exact rows
     numbers += 2 * (problem.loss == "hinge")  # scores at both ends of a step
     each = shape[1] * shape[2] * len(table) * 4 * numbers
     together = max(1, min(len(alphas), machine_memory() // MEMORY_SHARE // each))
     coef, intercept = np.zeros((*shape, table.shape[1])), np.empty(shape)
     objective, excess, done = np.empty(shape), np.empty(shape), np.empty(shape, np.bool_)
-    iterations, passes, read = 0, 1, stored_bytes(table) * (1 if is_encoded else 2)
+    iterations, passes, read = 0, 1, stored_bytes(table) * (1 if rows is table else 2)
     for some in np.array_split(np.arange(len(alphas)), -(-len(alphas) // together)):
         near = None
         for sides in (slice(-1, None), slice(-1)):
@@ -222,7 +238,7 @@ def _path_by_passes(problem: Problem, alphas: Floats, folds: Folds) -> PathFit:
             excess[some, sides] = np.minimum(fit.gaps, fit.estimates).reshape(found)
             done[some, sides] = fit.converged.reshape(found)
             iterations, passes = iterations + fit.iterations, passes + fit.passes + fit.exact_reads
-            read += fit.bytes_read + fit.exact_reads * (0 if is_encoded else stored_bytes(table))
+            read += fit.bytes_read + fit.exact_reads * stored_bytes(table)
     of_folds = coef[:, :-1], intercept[:, :-1]
     losses = held_out_losses(problem, folds, *of_folds)
     solutions = [

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .centered import warn_of_separable
+from .coded_tables import stored_bytes
 from .exact_sums import ExactSums, RowSums
 from .losses import SmoothLoss
 from .problem import Problem
@@ -319,7 +320,7 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
         fit.converged[0],
         max(1, fit.steps),
         reads,
-        reads * rows.stored_bytes,
+        reads * stored_bytes(table),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bitlane.quantization.row_table import reordered
 
+from .coded_tables import stored_bytes
 from .exact_newton import MOST_HESSIANS, MOST_STEPS, newton_models
 from .held_out import PART_READS, Folds, PathFit
 from .problem import Problem
@@ -37,7 +38,7 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
         return None
     order = np.argsort(parts, kind="stable")
     ends = np.append(0, np.bincount(parts, minlength=len(patterns)).cumsum()).tolist()
-    rows = StandardRows(reordered(table, order), spread_of(table, len(table)), ends, KEPT_BYTES)
+    rows = StandardRows(reordered(table, order), spread_of(table), ends, KEPT_BYTES)
     targets = problem.targets[order].astype(np.float32)
     weights = None if problem.weights is None else problem.weights[order].astype(np.float32)
     whole, start = newton_models(problem, rows, targets, weights)
@@ -68,7 +69,7 @@ def exact_path(problem: Problem, alphas: Sequence[float], folds: Folds) -> PathF
             fit.converged[0],
             max(1, steps),
             reads,
-            reads * rows.stored_bytes,
+            reads * stored_bytes(table),
         )
         for fit in fits
     ]

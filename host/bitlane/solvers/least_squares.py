@@ -19,7 +19,7 @@ from .gram_inverse import EPSILON, GramInverse
 from .moments import Moments
 
 MOST_ROUNDED = 1e-12  # of the explained squares, that the solution with the least sum of squares may lose
-SPECTRUM_PENALTIES = 24  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
+SPECTRUM_PENALTIES = 8  # from here on, one eigendecomposition is quicker than a decomposition for each penalty
 SPECTRUM_RANGE = 1e-9  # least penalty over the largest eigenvalue for which one eigendecomposition is accurate
 
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitlane.encoded.table import EncodedTable
-
 from .exact_sums import CURVES
 from .solution import Floats
 
@@ -75,8 +73,8 @@ class Problem:
 
     @property
     def has_curvature(self) -> bool:
-        """Whether the loss has second derivatives and the penalty, too, on rows that are not codes."""
-        return self.loss in CURVES and not (self.alpha and self.l1_ratio) and not isinstance(self.table, EncodedTable)
+        """Whether the loss has second derivatives and the penalty, too."""
+        return self.loss in CURVES and not (self.alpha and self.l1_ratio)
 
     def by_weights(self) -> Iterator[tuple[NDArray[np.intp], Floats | None]]:
         """Yield the numbers of the models that share weights of rows, and these weights [rows]."""

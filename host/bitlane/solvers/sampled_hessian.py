@@ -20,6 +20,7 @@ from .reference_pass import Singles
 
 ROWS_A_COLUMN = 8  # of a sample, at least
 PRODUCTS = 64  # of a sample: the Gram matrix takes about as long as a pass
+ENOUGH_A_COLUMN = 4_096  # rows of a sample, whose Hessian is off by some 2 %
 GROWTH = 1.25  # of a sample after a step that did not help
 EVEN_SHARE = 0.1  # of a sample, drawn regardless of curvatures, which may rise
 REPEATED = 4  # rows, each as often as it is repeated, for each of as many even weights as say the same
@@ -38,7 +39,8 @@ class HessianSample:
 
     def __init__(self, rows: int, columns: int, threads: int = 1, seed: int = 0):
         self.rows, self._threads = rows, threads
-        self.wanted = min(rows, max(ROWS_A_COLUMN * columns, PRODUCTS * rows // max(1, columns)))
+        most = min(rows, ENOUGH_A_COLUMN * columns)
+        self.wanted = min(most, max(ROWS_A_COLUMN * columns, PRODUCTS * rows // max(1, columns)))
         self._random = np.random.default_rng(seed)
         self.kept, self.shares = np.arange(rows), np.ones(rows, np.float32)
 

@@ -13,14 +13,15 @@ from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
 from .centered import CenteredFit, solve_centered
-from .coded_tables import StoredColumns, encoded, stored_bytes
+from .coded_tables import are_clipped, encoded, exact_rows, stored_bytes
 from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
 from .solution import Floats, Solution
 
 ROUNDS = 8  # of a refinement, at most
-NARROW = 256  # columns up to which Hessians of exact rows take less time than codes of them, and passes
+# Columns up to which Hessians of exact rows take less time than passes over codes, which floats become first.
+NARROW, NARROW_CODES = 256, 160
 WIDE = 4_096  # columns from which on a solver warns
 SOLVERS = ("auto", "gram", "centered")
 
@@ -49,8 +50,8 @@ def solve_by_newton(problem: Problem) -> Solution:
     return found if found.converged.all() else solve_by_passes(problem)
 
 
-def chosen_solver(problem: Problem, solver: str) -> str:
-    """Return "gram", "newton" or "centered"; raise DataError as `solve` does."""
+def chosen_solver(problem: Problem, solver: str, folds: int = 1) -> str:
+    """Return "gram", "newton" or "centered" for one fit, or one for each fold; raise DataError as `solve` does."""
     if solver not in SOLVERS:
         raise DataError(f"solver={solver!r}: choose one of {', '.join(map(repr, SOLVERS))}")
     if (columns := problem.table.shape[1]) >= WIDE:
@@ -61,7 +62,9 @@ def chosen_solver(problem: Problem, solver: str) -> str:
     if solver == "auto":
         if problem.has_gram:
             return "gram"
-        few = columns <= NARROW and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS
+        # Folds share the Hessians of exact rows, and no others.
+        most = NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
+        few = columns <= most and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS
         return "newton" if problem.has_curvature and few else "centered"
     if solver == "gram" and not problem.has_gram:
         raise DataError(f"solver='gram' is for squared errors, not for loss={problem.loss!r}: use 'auto'")
@@ -79,9 +82,10 @@ def solve_by_passes(problem: Problem) -> Solution:
         problem.weights,
         fit_intercept=problem.fit_intercept,
     )
-    columns, is_encoded = rows.column_codes.active, rows is table
+    columns, encoding_reads = rows.column_codes.active, int(rows is not table)
     fit = fit_by_passes(problem, rows, models)
-    found = None if fit.converged.all() or is_encoded else _on_exact_rows(problem)
+    unfinished = not fit.converged.all() and exact_rows(problem, rows) is not None
+    found = _on_exact_rows(problem) if unfinished else None
     if found is not None and (found.objective <= fit.objectives * (1 + problem.tol)).all():
         return found
     coef = np.zeros((len(models), table.shape[1]))
@@ -95,14 +99,13 @@ def solve_by_passes(problem: Problem) -> Solution:
         fit.converged,
         fit.iterations,
         fit.passes + fit.exact_reads,
-        fit.bytes_read + (0 if is_encoded else (1 + fit.exact_reads) * stored_bytes(table)),
+        fit.bytes_read + (encoding_reads + fit.exact_reads) * stored_bytes(table),
     )
 
 
 def fit_by_passes(problem: Problem, rows: EncodedTable, models: LinearModels) -> CenteredFit:
     """Fit models to the codes of the table of a problem, and to its values where codes may cost too much."""
-    exact = None if rows is problem.table else StoredColumns(problem.table, rows.column_codes.active)
-    clipped = bool(rows.clipped.any())
+    exact, clipped = exact_rows(problem, rows), are_clipped(problem, rows)
     return solve_centered(
         rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
     )

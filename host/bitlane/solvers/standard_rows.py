@@ -1,4 +1,4 @@
-"""Rows of floats with standardised columns, in tiles that a cache holds: what exact solvers read."""
+"""Rows with standardised columns, in tiles that a cache holds: what exact solvers read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitlane.encoded.coded_rows import CODE_BITS
+from bitlane.encoded.table import EncodedTable
 from bitlane.quantization.row_table import dense_pieces
 
 from .reference_pass import Singles
@@ -29,7 +31,7 @@ class ColumnSpread(NamedTuple):
 
 
 def spread_of(X: Any, looked_at: int = LOOKED_AT) -> ColumnSpread:
-    """Return mean and standard deviation of the columns of about `looked_at` rows of X, an array or RowTable [rows, n].
+    """Return mean and standard deviation of the columns of about `looked_at` rows of a table [rows, n].
 
     Columns that are constant in these rows are read as a whole: exactly the constant columns of X have no deviation,
     or those that differ by no more than the rounding of the values.
@@ -62,7 +64,7 @@ class StandardRows:
 
     Parameters
     ----------
-    X : array or RowTable of integers or floats [rows, n]
+    X : array or RowTable of integers or floats, or EncodedTable [rows, n]
     spreads : ColumnSpread
         Of its columns.
     ends : sequence of int, optional
@@ -98,11 +100,7 @@ class StandardRows:
         self._kind = np.float32 if single and not far.any() else np.float64
         self._kept: Singles | None = X if self._as_given else None
         self._kept_bytes = kept_bytes
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes that a read takes from the table as it was given."""
-        return int(self._X.size * self._X.dtype.itemsize)
+        self._coded = isinstance(X, EncodedTable) and X.column_codes.bits <= CODE_BITS
 
     def tiles(self, numbers: int) -> Iterator[tuple[int, slice, Singles]]:
         """Yield all rows in order: their part, where they are, and their values float32 [r, m], not to be changed.
@@ -137,8 +135,23 @@ class StandardRows:
 
     def _standardise(self, span: slice, tile: Singles) -> None:
         """Write some rows to a tile."""
+        if self._coded:
+            self._standardise_codes(span, tile)
+            return
         rows = np.asarray(self._X[span])
         rows = rows if len(self.active) == rows.shape[1] else rows[:, self.active]
         away = np.subtract(rows, self.mean.astype(self._kind), dtype=self._kind)
         away *= (1.0 / self.spread).astype(self._kind)
         tile[:] = away
+
+    def _standardise_codes(self, span: slice, tile: Singles) -> None:
+        """Write some rows of few bits to a tile, without decoding them first."""
+        coded, stored = self._X[span].coded, self._X.column_codes.active
+        which, scale = np.searchsorted(stored, self.active), coded.scale
+        unit = scale.unit[which]
+        mean = ((self.mean - scale.center[which]) / unit - 0.5).astype(np.float32)
+        factor = (unit / self.spread).astype(np.float32)
+        for first, codes in coded.blocks():
+            some = tile[first : first + len(codes)]
+            np.subtract(codes if len(which) == len(stored) else codes[:, which], mean, out=some)
+            some *= factor

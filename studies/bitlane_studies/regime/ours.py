@@ -42,7 +42,7 @@ def estimator(problem: FitProblem, tolerance: float, stored: EncodedTable | None
 
 def searched(problem: FitProblem, tolerance: float, stored: EncodedTable | None) -> FittedModels:
     """Solve for all folds and penalties as `LinearRegressorCV` and `LinearClassifierCV` do."""
-    rows: Any = problem.X if stored is None else stored
+    rows: Any = stored or problem.X
     l1_ratio = float(problem.penalty == "l1")
     alpha, targets = max(problem.alphas), problem.y.astype(np.float64)
     whole = Problem(rows, targets, problem.loss, alpha, l1_ratio=l1_ratio, tol=tolerance)

@@ -1,11 +1,11 @@
-"""Fits of ordinary tables of many kinds reach the optimum, or warn."""
+"""Fits of ordinary tables of many kinds, as floats or encoded, reach the optimum, or warn."""
 
 import warnings
 
 import numpy as np
 import pytest
 
-from bitlane import LinearClassifier, LinearRegressor
+from bitlane import EncodedTable, LinearClassifier, LinearRegressor
 from bitlane.support.sklearn_compat import ConvergenceWarning
 
 minimize = pytest.importorskip("scipy.optimize").minimize
@@ -35,6 +35,13 @@ def table(random, kind, rows, n):
     return X, (X - X.mean(0)) / X.std(0) @ random.normal(size=X.shape[1])
 
 
+def encoded(X, bits):
+    """The table with so many bits a value; columns with outliers are clipped, which it would tell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return EncodedTable.of(X, bits=bits)
+
+
 def losses(loss, scores, labels):
     """Losses [rows] and their slopes, float64."""
     if loss == "log_loss":
@@ -61,10 +68,12 @@ def test_the_optimum_is_reached_or_its_distance_is_told(seed, kind):
     alpha, tol = float(random.choice([1e-5, 1e-3, 1e-1])), float(random.choice([1e-3, 1e-4]))
     kind_of_model = LinearRegressor if loss == "squared_error" else LinearClassifier
     solver = str(random.choice(["auto", "centered"]))
+    given = X if random.integers(2) else encoded(X, int(random.choice([2, 6, 8, 10, 16])))
+    X = np.asarray(given)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        model = kind_of_model(loss=loss, alpha=alpha, tol=tol, solver=solver).fit(X, labels, weights)
-    mean, spread = X.mean(0), X.std(0)
+        model = kind_of_model(loss=loss, alpha=alpha, tol=tol, solver=solver).fit(given, labels, weights)
+    mean, spread = X.mean(0), np.where(np.ptp(X, axis=0) > 0, X.std(0), 1)
     standard, ridge = (X - mean) / spread, np.append(alpha / spread**2, 0)
 
     def objective(point):
@@ -85,5 +94,6 @@ def test_the_optimum_is_reached_or_its_distance_is_told(seed, kind):
         excess,
         loss,
         solver,
+        type(given),
     )
     assert objective(ours)[0] <= objective(nothing)[0] * (1 + 1e-6)

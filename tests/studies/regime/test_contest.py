@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bitlane.errors import BitlaneError
-from bitlane_studies.regime import cells, map, one_cell, report, tables, with_numpy, with_others, with_scikit
+from bitlane_studies.regime import cells, map, one_cell, ours, report, tables, with_numpy, with_others, with_scikit
 from bitlane_studies.regime.contender import FittedModels, Program
 from bitlane_studies.regime.contest import compete, first_rung
 from bitlane_studies.regime.optimum import optimum_of
@@ -98,7 +98,8 @@ def test_the_programs_come_near_the_optimum(loss: str, labels: str, more: dict[s
     constant = problem.objective(np.zeros((*problem.shape_of_models, 40)), constant)
     found = 0
     compiled = [each for each in with_others.programs(problem) if each.name == "Snap ML"]  # the others compile for long
-    for program in (*with_numpy.programs(problem), *with_scikit.programs(problem), *compiled):
+    peers = *with_numpy.programs(problem), *with_scikit.programs(problem), *compiled
+    for program in (*ours.programs(problem), *peers):
         given = program.prepare(problem) if program.prepare else {}
         rungs = list(program.ladder(problem))
         models = program.fit(problem, rungs[min(len(rungs) - 1, 12)], given)
