@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from .dram import DRAMS, DramTicks
+
 CHANNELS = ("ar", "r", "aw", "w", "b", "lite")
 WriteOrder = Literal["any", "together", "data first", "address first"]  # in the order of cpp/axi.h
 WRITE_ORDERS: tuple[WriteOrder, ...] = get_args(WriteOrder)
@@ -41,6 +43,8 @@ class Disturbance:
     interleave, outlives_reset : bool
         Read beats of different IDs in any order, which AXI allows. The memory port goes on with its bursts after a
         reset of the design, as on a Zynq-7000.
+    dram : DramTicks or None
+        The DRAM behind each port; by default a memory that has each beat in its cycle.
     alone : int or None
         The only port, modulo their number, with stalls, a lower read rate and errors; None for all ports.
 
@@ -68,6 +72,7 @@ class Disturbance:
     interleave: bool = False
     outlives_reset: bool = False
     alone: int | None = None
+    dram: DramTicks | None = None
 
     def __post_init__(self) -> None:
         for channel in CHANNELS:
@@ -97,10 +102,12 @@ class Disturbance:
         skew = chosen.choice((0, 1, 40))
         order, interleave = chosen.choice(WRITE_ORDERS), chosen.random() < 0.5
         alone = chosen.choice((None, chosen.randrange(8)))
+        dram = chosen.choice((None, *DRAMS))
         return cls(
             *(seed, ar, r, aw, w, b, lite, rate, outstanding),
             skew=skew,
             write_order=order,
             interleave=interleave,
             alone=alone,
+            dram=None if dram is None else dram.ticks(chosen.choice((100e6, 300e6)), chosen.choice((8, 64))),
         )

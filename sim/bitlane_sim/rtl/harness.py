@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from bitlane.contract.layout import BURST_BEATS
 from bitlane.errors import DeviceError
 
 from .disturbance import CHANNELS, FULL_RATE, RESPONSES, WRITE_ORDERS, Disturbance
+from .dram import DramTicks
 
 if TYPE_CHECKING:
     from bitlane.contract.cycles import MemoryTiming
@@ -38,6 +39,10 @@ class ProtocolError(DeviceError):
         self.rule = message.split(" ", 1)[0]
 
 
+class _DramSettings(ctypes.Structure):
+    _fields_ = [(field.name, c_uint32) for field in fields(DramTicks)]
+
+
 class _Settings(ctypes.Structure):
     _fields_ = [
         *((name, c_uint64) for name in ("base", "size", "seed")),
@@ -46,6 +51,7 @@ class _Settings(ctypes.Structure):
         *((name, c_uint32) for name in ("read_rate", "outstanding", "skew")),
         *((name, c_uint32) for name in ("write_order", "interleave", "outlives", "alone")),
         ("stall", c_uint32 * len(CHANNELS)),
+        ("dram", _DramSettings),
     ]
 
 
@@ -307,6 +313,7 @@ class Harness:
             outlives=disturbance.outlives_reset,
             alone=_EVERY_PORT if disturbance.alone is None else disturbance.alone,
             stall=(c_uint32 * len(CHANNELS))(*(int(disturbance.stall(name) * (1 << 32)) for name in CHANNELS)),
+            dram=_DramSettings() if disturbance.dram is None else _DramSettings(*astuple(disturbance.dram)),
         )
 
 

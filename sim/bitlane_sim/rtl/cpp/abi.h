@@ -6,6 +6,16 @@
 
 namespace {
 
+struct DramSettings {  // times in 1 / 1024 of a cycle; see dram.h
+    uint32_t banks;      // 0: no DRAM
+    uint32_t row_bytes;  // of a bank, at least those of the longest burst
+    uint32_t beat;       // time of a beat on the bus of the channel
+    uint32_t column;     // from the column of an open row to its data
+    uint32_t activate, precharge, row_cycle;  // to open and to close a row; from one opening of a bank to the next
+    uint32_t turnaround;              // of the bus, from reads to writes or back
+    uint32_t refresh_every, refresh;  // the period of refreshes, and the time of one
+};
+
 struct Settings {
     uint64_t base, size;        // the memory's first address and its bytes
     uint64_t seed;
@@ -22,6 +32,7 @@ struct Settings {
     uint32_t outlives;          // 1: the memory goes on while the design is in reset
     uint32_t alone;             // the only port with stalls, a lower rate and errors, modulo their number; ~0 for all
     uint32_t stall[CHANNELS];   // probabilities in 2**-32
+    DramSettings dram;
 };
 
 struct Counters {

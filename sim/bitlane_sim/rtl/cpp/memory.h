@@ -8,6 +8,8 @@
 //               that are both due.
 //   read rate   At most `read_rate` / 65536 beats a cycle on average: a bucket holds one beat and fills by the rate
 //               each cycle. 65536 means no limit.
+//   dram        With the settings of a DRAM, a read beat is due when the DRAM has moved it, and the read latency later. A
+//               response to a write is due when the DRAM has moved the burst, and the write latency later.
 //   interleave  If it is on, each beat is the next one of an ID chosen at random among those that have a beat due. Only
 //               bursts of the same ID keep their order.
 //   write       Data may arrive before its address. A beat is in the memory one cycle after both its data and its
@@ -38,6 +40,7 @@
 #include "abi.h"
 #include "axi.h"
 #include "bus.h"
+#include "dram.h"
 #include "ports.h"
 #include "random.h"
 
@@ -50,8 +53,8 @@ constexpr uint64_t POISON = 0xBAD0BAD0BAD0BAD0;  // in every word of a beat that
 
 struct ReadBurst {
     Address at;
-    uint64_t number, due;
-    unsigned done;  // beats sent
+    uint64_t number, due;  // when the first beat is due, in ticks
+    unsigned done;         // beats sent
 };
 
 struct WriteBurst {
@@ -80,6 +83,7 @@ class Memory {
         const uint64_t seed = number_ ? mix(settings.seed + number_) : settings.seed;
         for (unsigned channel = 0; channel < LITE; ++channel) random_[channel].seed(seed * CHANNELS + channel);
         read_number_ = beat_number_ = write_number_ = 0;
+        dram_.configure(settings.dram);
     }
 
     // The design is in reset: the memory is too, unless it outlives it.
@@ -147,7 +151,7 @@ class Memory {
     void drive_reads() {
         port_.arready = accepts() && reads_.size() < settings_.outstanding && !stalls(AR);
         if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
-        const bool due = !read_offered_ && !reads_.empty() && reads_.front().due <= bus_.counters.cycles;
+        const bool due = !read_offered_ && !reads_.empty() && is_due(reads_.front());
         if (due && tokens_ >= FULL_RATE && !stalls(R)) {
             choose_read();
             offer_beat(reads_[current_]);
@@ -157,11 +161,13 @@ class Memory {
         bus_.monitor.stalls[R] += due && !read_offered_;
     }
 
+    bool is_due(const ReadBurst& burst) const { return burst.due + burst.done * dram_.beat() <= bus_.counters.cycles * TICKS; }
+
     // Chooses the burst whose beat is next: the first one, or the first one of an ID chosen at random.
     void choose_read() {
         current_ = 0;
         if (!settings_.interleave || !random_[R].below(HALF)) return;
-        for (size_t i = 1; i < reads_.size() && reads_[i].due <= bus_.counters.cycles; ++i)
+        for (size_t i = 1; i < reads_.size() && is_due(reads_[i]); ++i)
             if (reads_[i].at.id != reads_.front().at.id) {
                 current_ = i;
                 return;
@@ -206,7 +212,8 @@ class Memory {
                               static_cast<unsigned long long>(request.address));
         ++bus_.counters.read_bursts;
         note_burst(request, bus_.monitor.read_lengths, bus_.monitor.read_page_ends);
-        reads_.push_back({request, read_number_++, bus_.counters.cycles + settings_.read_latency + number_ * settings_.skew, 0});
+        const uint64_t latency = settings_.read_latency + number_ * settings_.skew;
+        reads_.push_back({request, read_number_++, moved(request, false) + latency * TICKS, 0});
     }
 
     // --- writes
@@ -307,8 +314,16 @@ class Memory {
             std::memcpy(memory_ + (address - settings_.base), beat.data.data(), BEAT_BYTES);
         if (last) {
             burst.complete = true;
-            burst.due = bus_.counters.cycles + settings_.write_latency;
+            const uint64_t moves = moved(burst.at, true) + (burst.at.length - 1) * dram_.beat();
+            burst.due = (moves + TICKS - 1) / TICKS + settings_.write_latency;
         }
+    }
+
+    // When the first beat of a burst that arrives now is in or out of the memory, in ticks.
+    uint64_t moved(const Address& burst, bool writes) {
+        const uint64_t now = bus_.counters.cycles * TICKS;
+        if (!dram_.present()) return now;
+        return dram_.begin(now, burst.address - settings_.base, burst.length, writes) + dram_.beat();
     }
 
     bool inside(uint64_t address) const {  // a complete beat, without overflow
@@ -342,6 +357,7 @@ class Memory {
     Bus& bus_;
     Beat poison_;
     Settings settings_{};
+    Dram dram_;
     Random random_[LITE];
     std::deque<ReadBurst> reads_;
     std::deque<WriteBurst> writes_;
