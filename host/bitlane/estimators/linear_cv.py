@@ -18,7 +18,8 @@ from bitlane.support.sklearn_compat import ClassifierMixin, ConvergenceWarning, 
 from bitlane.support.user_warnings import warn_user
 
 from .folds import as_folds, check_folds
-from .linear import FoundOptimum, LinearData, class_data, documented, regression_data
+from .linear_data import LinearData, class_data, regression_data
+from .optimum import FoundOptimum, documented
 from .predictions import ClassAnswers, RegressionAnswers
 
 Regressor = TypeVar("Regressor", bound="LinearRegressorCV")

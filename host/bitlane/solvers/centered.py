@@ -120,7 +120,8 @@ def solve_centered(
     CenteredFit
     """
     objective = CodedObjective(rows, models, threads)
-    search = SampledNewton(objective, _start(objective))
+    near = None if models.near is None else objective.parameters(*models.near)
+    search = SampledNewton(objective, _constants(objective), near=near)
     objectives, gaps = _minimise(objective, search, tol, max_passes)
     floors = search.floors
     points, iterations, reads = search.points, search.iterations, 0
@@ -203,14 +204,11 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
     return objectives, gaps
 
 
-def _start(objective: CodedObjective) -> Floats:
-    """Return models that are near the optima, if they are given, or the best constant models."""
-    models = objective.models
-    if models.near is not None:
-        return objective.parameters(*models.near)
+def _constants(objective: CodedObjective) -> Floats:
+    """Return the best constant models."""
     points = np.zeros(objective.penalty.ridge.shape)
-    if models.intercept:
-        points[:, -1] = models.smooth_loss.constant(models.label_means())
+    if objective.models.intercept:
+        points[:, -1] = objective.models.constants()
     return points
 
 

@@ -1,4 +1,4 @@
-"""Newton's method on exact rows, from the optimum of some of them: two reads of a large table."""
+"""Newton's method on exact rows, from the optimum of some of them or a given one: few reads of a large table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .losses import SmoothLoss
 from .problem import Problem
 from .reference_pass import Singles
 from .solution import Floats, Solution
-from .standard_rows import LOOKED_AT, StandardRows, spread_of
+from .standard_rows import LOOKED_AT, ColumnSpread, StandardRows, spread_of
 
 MOST_STEPS = 100
 FLOOR = 1e-3  # of the objective of the best constant model: below it, an objective is as good as 0
@@ -28,6 +28,7 @@ ROUNDS = 6  # of tolerances, each a tenth of the one before
 HALVINGS, FEW_HALVINGS = 30, 2  # of a step; from the optimum of a sample that says too little, it is begun anew
 RISE = 1e-6  # of an objective, that rounding of float32 explains
 NEAR = 0.02  # of an objective: with a smaller excess a Hessian serves for the next point, too
+FAR = 0.1  # of an objective: from a start with a larger excess, samples of the rows are quicker
 SLOW = 1 / 4  # of an excess: a Hessian that leaves more of it after a step is computed anew
 AIM = 0.1  # of a tolerance: what is aimed at, as long as steps are not slow
 # Samples of the rows: each has so many times the rows of the one before, and so many at least, also for each column.
@@ -125,7 +126,7 @@ class NewtonModels:
         values, gradients = self.objectives(points, row_sums)
         of_hessians = None
         if hessians is None:
-            hessians, of_hessians = self._hessians(row_sums), points
+            hessians, of_hessians = self.hessians(row_sums), points
         steps, gaps = newton_steps(hessians, gradients)
         slow = stalled = False
         for taken in range(most + 1):
@@ -147,13 +148,13 @@ class NewtonModels:
                     lengths[rose] /= 2
                     continue
                 row_sums = self.sums.read(points)
-                hessians, of_hessians = self._hessians(row_sums), points
+                hessians, of_hessians = self.hessians(row_sums), points
                 steps, gaps = newton_steps(hessians, self.objectives(points, row_sums)[1])
             if rose.any():
                 break
             points, values = tried, tried_values
             if anew:
-                hessians, of_hessians = self._hessians(row_sums), tried
+                hessians, of_hessians = self.hessians(row_sums), tried
             before = gaps
             steps, gaps = newton_steps(hessians, gradients)
             slow = bool((gaps > SLOW * before)[left].any())
@@ -206,7 +207,8 @@ class NewtonModels:
     def _totals(self) -> Floats:
         return np.asarray(self.fitted @ self.sums.totals)
 
-    def _hessians(self, row_sums: RowSums) -> Floats:
+    def hessians(self, row_sums: RowSums) -> Floats:
+        """Return the Hessians of the objectives, [sets, targets, n, n]."""
         assert row_sums.hessians is not None
         hessians = self._of_sets(row_sums.hessians) / self._totals[..., None, None]
         each = np.arange(len(self.ridge))
@@ -260,8 +262,7 @@ def newton_models(
     loss, free = SmoothLoss(problem.loss), problem.fit_intercept
     means = np.average(targets.astype(np.float64), axis=0, weights=weights)
     constants = loss.constant(means) if free else np.zeros(len(means))
-    above, below = (loss.exact(constants, np.full(len(means), sign))[0] for sign in (1.0, -1.0))
-    floors = FLOOR * (below + (above - below) * (1 + means) / 2)
+    floors = FLOOR * loss.of_constants(constants, means)
     sums = ExactSums(rows, targets, problem.loss, weights, free)
     ridge = np.append(problem.alpha / rows.spread**2, np.zeros(int(free)))
     start = np.zeros((1, len(means), len(ridge)))
@@ -286,24 +287,10 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
     weights = None if problem.weights is None else problem.weights.astype(np.float32)
     rows, most = StandardRows(table, spreads), min(problem.max_iter, MOST_STEPS)
     models, start = newton_models(problem, rows, targets, weights)
-    points, row_sums, hessians = start, None, None
-    for chosen in samples(len(targets), start.shape[2]):
-        labels, of_some = targets[chosen], None if weights is None else weights[chosen]
-        seen = labels if of_some is None else labels * (of_some > 0)
-        if (seen.min(axis=0) == -1).all() and (seen.max(axis=0) == 1).all():
-            some, _ = newton_models(problem, StandardRows(table[chosen], spreads), labels, of_some)
-            spare = NOISE * start.shape[2] / (2 * len(chosen))
-            few = min(most, SAMPLE_STEPS)
-            fit = some.minimise(points, problem.tol, few, spare, hessians=hessians, near=NEAR)
-            points, hessians = fit.points, fit.hessians
-    if points is not start:
-        row_sums = models.sums.read(points, hessians=False)
-        if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
-            points, row_sums, hessians = np.where(worse[..., None], start, points), None, None
-    halvings = HALVINGS if points is start else FEW_HALVINGS
-    fit = models.minimise(points, problem.tol, most, 0.0, row_sums, hessians, halvings, NEAR)
-    if points is not start and not fit.converged.all():
-        fit = models.minimise(start, problem.tol, most, near=NEAR)
+    near = None if problem.near is None else rows.in_standard_units(*problem.near, problem.fit_intercept)[None]
+    fit = None if near is None else _from_near(models, near, problem.tol, most)
+    if fit is None:
+        fit = _from_samples(problem, models, start, spreads, most)
     fit = models.made_reliable(fit, problem.tol, most)
     if looked_at < len(targets) and not np.isfinite(fit.gaps).all():
         return exact_newton(problem, len(targets))
@@ -322,6 +309,41 @@ def exact_newton(problem: Problem, looked_at: int = LOOKED_AT) -> Solution:
         reads,
         reads * stored_bytes(table),
     )
+
+
+def _from_near(models: NewtonModels, near: Floats, tol: float, most: int) -> NewtonFit | None:
+    """Minimise from a point that was given, [1, targets, n]; None where it is far from the optimum."""
+    row_sums = models.sums.read(near)
+    values, gradients = models.objectives(near, row_sums)
+    excess = newton_steps(models.hessians(row_sums), gradients)[1]
+    if not ((values <= models.floors / FLOOR) & (excess <= FAR * np.maximum(values, models.floors))).all():
+        return None
+    fit = models.minimise(near, tol, most, row_sums=row_sums, halvings=FEW_HALVINGS, near=NEAR)
+    return fit if fit.converged.all() else None
+
+
+def _from_samples(problem: Problem, models: NewtonModels, start: Floats, spreads: ColumnSpread, most: int) -> NewtonFit:
+    """Minimise from the optima of larger and larger samples of the rows, and from the best constant models."""
+    targets, weights = models.sums.targets, models.sums.weights
+    points, row_sums, hessians = start, None, None
+    for chosen in samples(len(targets), start.shape[2]):
+        labels, of_some = targets[chosen], None if weights is None else weights[chosen]
+        seen = labels if of_some is None else labels * (of_some > 0)
+        if (seen.min(axis=0) == -1).all() and (seen.max(axis=0) == 1).all():
+            some, _ = newton_models(problem, StandardRows(problem.table[chosen], spreads), labels, of_some)
+            spare = NOISE * start.shape[2] / (2 * len(chosen))
+            few = min(most, SAMPLE_STEPS)
+            fit = some.minimise(points, problem.tol, few, spare, hessians=hessians, near=NEAR)
+            points, hessians = fit.points, fit.hessians
+    if points is not start:
+        row_sums = models.sums.read(points, hessians=False)
+        if (worse := ~(models.objectives(points, row_sums)[0] <= models.floors / FLOOR)).any():
+            points, row_sums, hessians = np.where(worse[..., None], start, points), None, None
+    halvings = HALVINGS if points is start else FEW_HALVINGS
+    fit = models.minimise(points, problem.tol, most, 0.0, row_sums, hessians, halvings, NEAR)
+    if points is not start and not fit.converged.all():
+        fit = models.minimise(start, problem.tol, most, near=NEAR)
+    return fit
 
 
 def samples(rows: int, columns: int) -> Iterator[NDArray[np.intp]]:

@@ -31,7 +31,7 @@ class LinearModels:
     alpha, l1_ratio : float64 arrays [models]
     intercept : bool
     near : pair of float64 arrays [models, m] and [models], optional
-        Coefficients and intercepts near the optima, from which a search starts.
+        Coefficients and intercepts from which a search starts, if they are better than the best constant models.
     """
 
     smooth_loss: SmoothLoss
@@ -53,14 +53,25 @@ class LinearModels:
             return np.full(len(self), float(self.targets.shape[1]))
         return np.asarray(self.row_weights.sum(axis=1, dtype=np.float64)[self.weights_of])
 
-    def label_means(self) -> Floats:
-        """Return the weighted means of the labels, float64 [models]."""
+    def label_means(self, power: int = 1) -> Floats:
+        """Return the weighted means of a power of the labels, float64 [models]."""
         pairs, which = np.unique(np.c_[self.target_of, self.weights_of], axis=0, return_inverse=True)
         found = np.empty(len(pairs))
         for at, (target, mask) in enumerate(pairs):
             weights = None if self.row_weights is None else self.row_weights[mask].astype(np.float64)
-            found[at] = np.average(self.targets[target].astype(np.float64), weights=weights)
+            found[at] = np.average(self.targets[target].astype(np.float64) ** power, weights=weights)
         return found[which.reshape(-1)]
+
+    def constants(self) -> Floats:
+        """Return the scores of the best constant models, float64 [models]; 0 without an intercept."""
+        return self.smooth_loss.constant(self.label_means()) if self.intercept else np.zeros(len(self))
+
+    def constant_losses(self, smooth_loss: SmoothLoss) -> Floats:
+        """Return the mean losses of the best constant models, float64 [models]."""
+        scores, means = self.constants(), self.label_means()
+        if smooth_loss.margins:
+            return smooth_loss.of_constants(scores, means)
+        return np.asarray(self.label_means(2) / 2 - scores * means + scores**2 / 2)
 
     def arrays(self, chosen: NDArray[np.intp]) -> tuple[list[Singles], list[Singles] | None]:
         """Return targets and weights of rows of some models."""

@@ -37,6 +37,11 @@ class SmoothLoss:
             return np.arctanh(np.clip(means, -1 + 1e-12, 1 - 1e-12)) * 2
         return np.sign(means) if self.name == "hinge" else means
 
+    def of_constants(self, scores: Floats, means: Floats) -> Floats:
+        """Return the mean losses, float64 [models], of a score for all rows, of margins with labels of these means."""
+        above, below = (self.exact(scores, np.full(len(means), sign))[0] for sign in (1.0, -1.0))
+        return np.asarray(below + (above - below) * (1 + means) / 2)
+
     def exact(self, z: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return losses and slopes of scores in float64."""
         if self.name == "squared_error":

@@ -37,6 +37,8 @@ class Problem:
     tol : float
         Part of the objective by which it may still fall.
     max_iter : int
+    near : pair of float64 arrays [models, n] and [models], optional
+        Coefficients and intercepts from which a search starts, if they are better than the best constant models.
     """
 
     table: Any
@@ -49,6 +51,7 @@ class Problem:
     bits: int = 8
     tol: float = 1e-4
     max_iter: int = 1000
+    near: tuple[Floats, Floats] | None = None
 
     @property
     def has_gram(self) -> bool:

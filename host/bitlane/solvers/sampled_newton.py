@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class SampledNewton:
         Where the models start. They are moved.
     reach : float or float64 array [models], default=1.0
         Of hinge: margins around 1 within which rows count for the first Hessian.
+    near : float64 array [models, n], optional
+        Where the models start if that is better than `points`, which then are the best constant models.
 
     Attributes
     ----------
@@ -65,9 +68,15 @@ class SampledNewton:
     iterations : int
     """
 
-    def __init__(self, objective: CodedObjective, points: Floats, reach: Floats | float = FIRST_REACH):
+    def __init__(
+        self,
+        objective: CodedObjective,
+        points: Floats,
+        reach: Floats | float = FIRST_REACH,
+        near: Floats | None = None,
+    ):
         count = len(points)
-        self.objective, self.points = objective, points
+        self.objective, self.points, self._near = objective, points, near
         self.objectives, self.decrements, self.estimates = np.full((3, count), np.inf)
         self.first_decrements, self.floors = np.full(count, np.inf), np.zeros(count)
         self.slope_sums, self.slope_sizes = np.zeros((2, count))
@@ -101,11 +110,20 @@ class SampledNewton:
         trials = self.points + self._steps
         if anew:
             trials, self.objectives[active] = self.points.copy(), np.inf
+        errors: AbstractContextManager[None] = nullcontext()
+        if self._near is not None:
+            trials, self._near = self._near, None
+            errors = np.errstate(over="ignore", invalid="ignore")
+            self.objectives[:] = self.objective.models.constant_losses(self.objective.smooth_loss)
+            self.floors = FLOOR * self.objectives
         self._lengths[active], last = 1.0, np.full(len(self.points), np.inf)
         while active.size and self.objective.passes < max_passes:
-            found = self.objective.evaluate(trials[active], active, self._sample.kept, self._reaches[active])
+            with errors:
+                found = self.objective.evaluate(trials[active], active, self._sample.kept, self._reaches[active])
+            errors = nullcontext()
             self.iterations += 1
             helps = found.values <= self.objectives[active] + NOISE * np.abs(found.values)
+            helps &= np.isfinite(found.values)
             curvatures = [self.objective.curvatures[k] for k in active[helps]]
             weights = self._sample.weights(curvatures)
             if not helps.all():
@@ -119,6 +137,8 @@ class SampledNewton:
                     last[k] = self.decrements[k]
                     if stalled or self._estimate(int(k), tolerances[k] * size) <= tolerances[k] * size:
                         continue
+                elif int(k) not in self._samples:  # the best constant model is better
+                    self.objectives[k], self.objective.curvatures[k][:] = np.inf, 1.0
                 elif not self._shorten(int(k), trials[k]):
                     continue
                 trials[k] = self.points[k] + self._lengths[k] * self._steps[k]
@@ -150,7 +170,7 @@ class SampledNewton:
             self._scores[k] = self.objective.scores[k].copy()
         first = np.isinf(self.first_decrements[k])
         if first:
-            self.floors[k] = FLOOR * found.values[at]
+            self.floors[k] = max(self.floors[k], FLOOR * found.values[at])
         if self._unseen[k]:
             kept = first or np.isinf(gain) or gain >= KEPT * promise or promise < NOISE * abs(found.values[at])
             factor = BETTER if kept else WORSE if gain < BROKEN * promise else 1.0

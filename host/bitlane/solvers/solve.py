@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -83,6 +84,8 @@ def solve_by_passes(problem: Problem) -> Solution:
         fit_intercept=problem.fit_intercept,
     )
     columns, encoding_reads = rows.column_codes.active, int(rows is not table)
+    if problem.near is not None:
+        models = replace(models, near=_of_stored_columns(*problem.near, rows, shift))
     fit = fit_by_passes(problem, rows, models)
     unfinished = not fit.converged.all() and exact_rows(problem, rows) is not None
     found = _on_exact_rows(problem) if unfinished else None
@@ -116,6 +119,14 @@ def _on_exact_rows(problem: Problem) -> Solution | None:
     if problem.has_gram:
         return solve_by_gram(problem)
     return exact_newton(problem) if problem.has_curvature else None
+
+
+@np.errstate(over="ignore", invalid="ignore")  # of models that are then found to be worse than constant ones
+def _of_stored_columns(coef: Floats, intercept: Floats, rows: EncodedTable, shift: Floats) -> tuple[Floats, Floats]:
+    """Return models of all columns as those of the stored ones, of targets less a shift."""
+    center, active = rows.column_codes.center.copy(), rows.column_codes.active
+    center[active] = 0
+    return coef[:, active], intercept - shift + coef @ center
 
 
 def shift_of(problem: Problem) -> Floats:

@@ -84,7 +84,7 @@ class StandardRows:
 
     def __init__(self, X: Any, spreads: ColumnSpread, ends: Sequence[int] | None = None, kept_bytes: int = KEPT_BYTES):
         self._X = X
-        self.active = np.flatnonzero(spreads.spread)
+        self.active, self._means = np.flatnonzero(spreads.spread), spreads.mean
         self.mean, self.spread = spreads.mean[self.active], spreads.spread[self.active]
         self.shape, self.columns = (len(X), len(self.active)), X.shape[1]
         self.ends = [0, len(X)] if ends is None else list(ends)
@@ -132,6 +132,11 @@ class StandardRows:
         coef = np.zeros((*points.shape[:-1], self.columns))
         coef[..., self.active] = of_varying
         return coef, points[..., -1] - of_varying @ self.mean if fit_intercept else np.zeros(points.shape[:-1])
+
+    def in_standard_units(self, coef: Floats, intercept: Floats, fit_intercept: bool) -> Floats:
+        """Return the points of which `in_user_units` returns coefficients; constant columns move the intercept."""
+        points = coef[..., self.active] * self.spread
+        return np.concatenate([points, (intercept + coef @ self._means)[..., None]], -1) if fit_intercept else points
 
     def _standardise(self, span: slice, tile: Singles) -> None:
         """Write some rows to a tile."""

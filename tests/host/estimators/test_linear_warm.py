@@ -1,0 +1,110 @@
+"""Fits that start at the last one are as near to the optimum as others, and quicker where it is near."""
+
+import warnings
+
+import numpy as np
+import pytest
+from tests.helpers.linear_tables import KINDS, excess, labels_of, table
+
+from bitlane import DataError, EncodedTable, LinearClassifier, LinearRegressor
+from bitlane.support.sklearn_compat import ConvergenceWarning
+
+STARTS = ("half of the rows", "nothing", "random", "huge", "another table", "other scales")
+
+
+def in_container(random, X):
+    """A table as floats, integers or codes, and its values in float64."""
+    how = str(random.choice(["float64", "float32", "integers", "codes"]))
+    if how == "integers":
+        return (given := np.rint(X * (1000 / np.abs(X).max())).astype(np.int32)), given.astype(np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of clipped columns
+        given = EncodedTable.of(X) if how == "codes" else X.astype(how)
+    return given, np.asarray(given, np.float64)
+
+
+def set_start(random, start, model, X, labels, weights):
+    """Let a model have coefficients."""
+    rows, n = X.shape
+    if start in ("half of the rows", "other scales"):
+        some = np.sort(random.permutation(rows)[: max(2, rows // 2)])
+        some[:2] = 0, 1  # both classes
+        model.fit(X[some], labels[some], weights[some])
+    if start == "another table":
+        model.fit(random.normal(size=(50, n)) * X.std(axis=0), np.where(np.arange(50) % 2, 1.0, -1.0))
+    if start in ("nothing", "random", "huge"):
+        size = {"nothing": 0.0, "random": 1 / max(X.std(), 1e-9), "huge": 10.0 ** random.uniform(3, 300)}[start]
+        model.fit(X, labels)
+        model.coef_ = size * random.normal(size=model.coef_.shape)
+        model.intercept_ = size * random.normal(size=1)
+    if start == "other scales":
+        model.coef_ = model.coef_ * 10.0 ** random.uniform(-3, 3, model.coef_.shape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_start_leads_to_the_optimum_or_its_distance_is_told(seed, kind):
+    random = np.random.default_rng(seed)
+    rows, loss = int(random.integers(30, 3000)), str(random.choice(["log_loss", "squared_hinge", "squared_error"]))
+    X, score = table(random, kind, rows, int(random.integers(1, 20)))
+    labels = labels_of(random, kind, loss, score)
+    X, values = in_container(random, X)
+    weights = [np.ones(rows), random.uniform(0.1, 2, rows)][random.integers(2)]
+    alpha, tol = float(random.choice([1e-5, 1e-3, 1e-1])), float(random.choice([1e-3, 1e-4]))
+    kind_of_model = LinearRegressor if loss == "squared_error" else LinearClassifier
+    solver, start = str(random.choice(["auto", "centered"])), str(random.choice(STARTS))
+    model = kind_of_model(loss=loss, alpha=alpha, tol=tol, solver=solver, warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        set_start(random, start, model, values, labels, weights)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, labels, weights)
+    assert not [each for each in told if issubclass(each.category, RuntimeWarning)]
+    over, over_nothing = excess(model, values, labels, weights, alpha)
+    assert over <= 5 * tol or any(issubclass(each.category, ConvergenceWarning) for each in told), (over, loss, start)
+    assert over_nothing <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("solver", ["auto", "centered"])
+def test_a_fit_from_near_the_optimum_reads_less(seed, solver):
+    """Of a table whose last fiftieth is new."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(20_000, 8)) + 0.5 * random.normal(size=8)
+    y = X @ random.normal(size=8) + random.logistic(size=len(X)) > 1
+    cold = LinearClassifier(alpha=1e-3, solver=solver).fit(X, y)
+    model = LinearClassifier(alpha=1e-3, solver=solver, warm_start=True).fit(X[:-400], y[:-400])
+    passes = [cold.solution_.passes, model.fit(X, y).solution_.passes, model.fit(X, y).solution_.passes]
+    assert passes[0] > passes[1] >= passes[2], passes
+
+
+@pytest.mark.parametrize("solver", ["auto", "gram", "centered"])
+def test_several_targets_start_warm(seed, solver):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(300, 4)) + 10
+    X[:, 1] = 3.0  # constant, and then no longer
+    Y = X @ random.normal(size=(4, 3)) + random.normal(size=(300, 3)) + 1e6
+    model = LinearRegressor(solver=solver, tol=1e-6, warm_start=True).fit(X, Y)
+    X[:, 1] += random.normal(size=300)
+    warm, cold = model.fit(X, Y), LinearRegressor(solver=solver, tol=1e-6).fit(X, Y)
+    ours, others = (((each.predict(X) - Y) ** 2).mean(axis=0) for each in (warm, cold))
+    assert (ours <= others * (1 + 3e-6)).all()
+
+
+def test_other_data_is_refused_in_one_line(seed):
+    X = np.random.default_rng(seed).normal(size=(60, 3))
+    labels = np.arange(60) % 2
+    model = LinearClassifier(warm_start=True).fit(X, labels)
+    before = model.coef_
+    for columns, classes, message in (
+        (X[:, :2], labels, "X has 2 features, but LinearClassifier is expecting 3 features as input"),
+        (X, np.arange(60) % 3, r"y has the classes \[0, 1, 2\], and the last fit had \[0, 1\]: set it to False"),
+        (X, labels + 1, r"y has the classes \[1, 2\], and the last fit had \[0, 1\]: set it to False"),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.fit(columns, classes)
+        assert model.coef_ is before
+    numbers = LinearRegressor(warm_start=True).fit(X, X[:, 0])
+    with pytest.raises(DataError, match="y has 2 targets, and the last fit had 1: set it to False"):
+        numbers.fit(X, X[:, :2])
+    with pytest.raises(DataError, match="warm_start='yes'"):
+        LinearRegressor(warm_start="yes").fit(X, X[:, 0])
