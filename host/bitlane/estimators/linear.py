@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bitlane.errors import DataError
+from bitlane.quantization.scaling import Floats
+from bitlane.solvers.coded_tables import stored_bytes
+from bitlane.solvers.growing import grown, solve_from_moments
+from bitlane.solvers.least_squares import standard_errors
+from bitlane.solvers.moments import Moments
+from bitlane.solvers.solve import chosen_solver
 from bitlane.support.sklearn_compat import ClassifierMixin, RegressorMixin
+from bitlane.support.user_warnings import warn_user
 
 from .linear_data import class_data, regression_data
-from .optimum import LinearOptimum, documented
+from .optimum import LinearOptimum, documented, warn_of_small_columns
 from .predictions import ClassAnswers, RegressionAnswers
 
 Regressor = TypeVar("Regressor", bound="LinearRegressor")
@@ -57,6 +64,7 @@ class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):
     """
 
     _losses: ClassVar[tuple[str, ...]] = ("squared_error",)
+    _moments: Moments = field(init=False)  # of all rows of partial_fit
 
     def fit(self: Regressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Regressor:
         """Find the optimum.
@@ -79,7 +87,75 @@ class LinearRegressor(RegressionAnswers, RegressorMixin, LinearOptimum):
             Data or a parameter that cannot be used; it is a ValueError.
         """
         self._solve(X, regression_data(X, y, sample_weight))
+        self.__dict__.pop("_moments", None)
         return self
+
+    def partial_fit(self: Regressor, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Regressor:
+        """Add rows, and find the optimum of all rows that calls of `partial_fit` have added.
+
+        Sums of squares and products of the columns are kept, in float64, and no rows. So pieces of any size and in any
+        order give the model of all rows. Each call solves the equations anew, which takes the time of some n rows: add
+        many rows at a time. The penalty is that of the last call. After `fit`, which keeps no sums, it starts anew and
+        warns.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or array, Arrow table, or EncodedTable, of shape (rows, n)
+            One row or more.
+        y : array-like of shape (rows,) or (rows, targets)
+        sample_weight : array-like of shape (rows,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            As `fit`; other columns or targets than before; or ``solver="centered"``, which reads all rows often.
+        """
+        data = regression_data(X, y, sample_weight, least=1)
+        before = getattr(self, "_moments", None)
+        if before is None and self.__sklearn_is_fitted__():
+            warn_user("fit keeps no sums of its rows: partial_fit starts anew, with its own rows alone")
+        if before is not None:
+            self._check_columns(X, data.table)
+            if (targets := data.targets.shape[1]) != len(self.intercept_):
+                raise DataError(f"y has {targets} targets, and earlier calls had {len(self.intercept_)}")
+        problem = self._problem(*data, self._alpha())
+        if chosen_solver(problem, self.solver) != "gram":
+            raise DataError(f"solver={self.solver!r} reads all rows several times: partial_fit needs 'auto' or 'gram'")
+        moments = grown(before, data.table, data.targets, None if data.weights is None else data.weights[:, 0])
+        earlier = 0 if before is None else self.solution_.bytes_read
+        solution = solve_from_moments(problem, moments, earlier + stored_bytes(data.table))
+        self._keep(X, problem, solution)
+        self._moments = moments
+        spread = np.sqrt(np.maximum(moments.gram.diagonal(), 0.0) / moments.weight)
+        warn_of_small_columns(problem, np.where(solution.coef.any(axis=0), 12**0.5 * spread, 0.0))
+        return self
+
+    def standard_errors(self) -> tuple[Floats, Floats]:
+        """Return the standard errors of `coef_` and `intercept_` after `partial_fit`, which keeps the sums they need.
+
+        They are those of ordinary least squares with independent normal errors of equal variance:
+        ``coef_ / errors`` follows Student's t with as many degrees of freedom as there are rows beyond coefficients. A
+        row with weight 2 counts as two equal rows. Columns that do not vary have 0.
+
+        Returns
+        -------
+        coef, intercept : ndarray of float64, in the shapes of `coef_` and `intercept_`
+
+        Raises
+        ------
+        DataError
+            After `fit`; with a penalty; columns depend on each other; or there are no more rows than coefficients.
+        """
+        if not hasattr(self, "_moments"):
+            raise DataError("standard errors need sums that fit does not keep: use partial_fit instead")
+        if alpha := self._alpha():
+            raise DataError(f"standard errors need a fit without penalty: set alpha=0 instead of {alpha:g}")
+        coef, intercept = standard_errors(self._moments, self.fit_intercept)
+        return self._shaped(coef.T), intercept
 
 
 @documented(

@@ -19,7 +19,7 @@ from bitlane.support.user_warnings import warn_user
 
 from .folds import as_folds, check_folds
 from .linear_data import LinearData, class_data, regression_data
-from .optimum import FoundOptimum, documented
+from .optimum import FoundOptimum, documented, reach_of, warn_of_small_columns
 from .predictions import ClassAnswers, RegressionAnswers
 
 Regressor = TypeVar("Regressor", bound="LinearRegressorCV")
@@ -70,7 +70,9 @@ class ChosenOptimum(FoundOptimum):
         found = solve_path(problem, alphas.tolist(), folds, self.solver)
         best = int(found.losses.mean(axis=1).argmin())
         self.alphas_, self.cv_losses_, self.alpha_ = alphas, found.losses, float(alphas[best])
-        self._keep(X, replace(problem, alpha=self.alpha_), found.solutions[best])
+        problem = replace(problem, alpha=self.alpha_)
+        self._keep(X, problem, found.solutions[best])
+        warn_of_small_columns(problem, reach_of(problem.table))
         if found.unfinished:
             warn_user(
                 f"{found.unfinished} models of folds did not converge in {self.n_iter_} iterations, and their losses "

@@ -32,9 +32,9 @@ class LinearData(NamedTuple):
     weights: Floats | None
 
 
-def regression_data(X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> LinearData:
-    """Check the arguments of `LinearRegressor.fit`."""
-    table = as_table(X, least=2)
+def regression_data(X: Any, y: ArrayLike, sample_weight: ArrayLike | None, least: int = 2) -> LinearData:
+    """Check the arguments of `LinearRegressor.fit`, of which there are rows at least."""
+    table = as_table(X, least=least)
     targets = as_targets(y, len(table)).reshape(len(table), -1)
     weights = row_weights(sample_weight, len(table))
     return LinearData(table, targets, None if weights is None else np.repeat(weights[:, None], targets.shape[1], 1))

@@ -63,14 +63,17 @@ def documented(losses: str, solvers: str, alpha: str, told: str, strength: str =
     return put
 
 
-def warn_of_small_columns(problem: Problem) -> None:
+def reach_of(table: Any) -> Floats:
+    """Return about the differences between the largest and the least value of the columns of a table, [n]."""
+    some = np.asarray(table[:: max(1, len(table) // LOOKED_AT)], np.float64)
+    return np.asarray(some.max(axis=0) - some.min(axis=0))
+
+
+def warn_of_small_columns(problem: Problem, reach: Floats) -> None:
     """Warn of columns whose values reach so little that the L2 penalty outweighs the data, whatever these say."""
-    strength = problem.alpha * (1.0 - problem.l1_ratio)
+    strength = problem.ridge
     if not strength:
         return
-    rows = len(problem.table)
-    some = np.asarray(problem.table[:: max(1, rows // LOOKED_AT)], np.float64)
-    reach = some.max(axis=0) - some.min(axis=0)
     small = np.flatnonzero((reach > 0) & (reach**2 < strength)).tolist()
     if small:
         more = ", ..." if len(small) > NAMED else ""
@@ -132,7 +135,6 @@ class FoundOptimum(LinearModel):
         self.solution_, self.n_iter_ = solution, solution.n_iter
         self.coef_, self.intercept_ = self._shaped(solution.coef), solution.intercept
         self._remember_columns(X, problem.table.shape[1])
-        warn_of_small_columns(problem)
         if not solution.converged.all():
             worst = float((solution.excess / np.maximum(solution.objective, np.finfo(float).tiny)).max())
             warn_user(
@@ -160,11 +162,16 @@ class LinearOptimum(FoundOptimum):
     def _solve(self, X: Any, data: LinearData) -> None:
         """Fit, and set the attributes, but for the classes."""
         near = self._last_fit(X, data) if self._starts_warm() else None
+        problem = replace(self._problem(*data, self._alpha()), near=near)
+        self._keep(X, problem, solve(problem, self.solver))
+        warn_of_small_columns(problem, reach_of(problem.table))
+
+    def _alpha(self) -> float:
+        """Return the penalty, 0 without one."""
         alpha = as_number("alpha", as_python(self.alpha)) if self.penalty else 0.0
         if alpha < 0:
             raise DataError(f"alpha={self.alpha}: it must be 0 or more")
-        problem = replace(self._problem(*data, alpha), near=near)
-        self._keep(X, problem, solve(problem, self.solver))
+        return alpha
 
     def _starts_warm(self) -> bool:
         """Return whether a fit starts at the last one."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import Floats
+from bitlane.errors import DataError
 
 from .gram_inverse import EPSILON, GramInverse
 from .moments import Moments
@@ -91,6 +92,7 @@ class CenteredMoments:
             about = moments.about(mean, target_mean)
             gram, products = about.gram, about.products
         rounding = 64 * EPSILON * (np.diag(moments.gram) + moments.weight * (mean - moments.center) ** 2)
+        rounding += moments.weight * (4 * EPSILON * mean) ** 2  # of the means of pieces
         return CenteredMoments(moments, intercept, gram, products, mean, target_mean, np.diag(gram) <= rounding)
 
     def inverse(self, alpha: float) -> GramInverse:
@@ -194,42 +196,44 @@ def fold_errors(folds: Sequence[Moments], alphas: Sequence[float], intercept: bo
     return np.array(errors)
 
 
-def standard_errors(moments: Moments, solution: LeastSquares) -> tuple[Floats, Floats]:
-    """Return the standard errors of coefficients and intercepts, as textbooks have them for normal noise.
+def standard_errors(moments: Moments, intercept: bool = True) -> tuple[Floats, Floats]:
+    """Return the standard errors of coefficients and intercepts of a fit without penalty, for normal noise.
+
+    With a design X of full rank, errors e and rows beyond rank p they are the roots of the diagonal of
+    ``inv(X'X) e'e / (rows - p)`` (W. Greene, Econometric Analysis, equation 4-18).
 
     Parameters
     ----------
     moments : Moments
         Weights are numbers of equal rows.
-    solution : LeastSquares
-        Of these moments, with intercept, without penalty and with full rank.
+    intercept : bool, default=True
+        Whether the models have one.
 
     Returns
     -------
     coefficients : float64 array [m, K]
         0 for columns that do not vary.
     intercepts : float64 array [K]
+        0 without an intercept.
 
     Raises
     ------
-    ValueError
-        The solution has a penalty, its columns depend on each other, or there are too few rows.
+    DataError
+        Columns depend on each other, or there are too few rows.
     """
-    if solution.alpha:
-        raise ValueError(f"standard errors need a fit without penalty; got alpha={solution.alpha:g}")
+    centered = CenteredMoments.of(moments, intercept)
+    solution, inverse = centered.ridge(0.0)
     if solution.rank < solution.varying:
-        raise ValueError(
+        raise DataError(
             f"standard errors need columns that are no combinations of others: {solution.varying} vary, "
             f"with a rank of {solution.rank}"
         )
-    freedom = moments.weight - solution.rank - 1
+    freedom = moments.weight - solution.rank - intercept
     if freedom <= 0:
-        raise ValueError(f"standard errors need more rows than coefficients; got {moments.weight:g} rows")
-    centered = CenteredMoments.of(moments, True)
-    inverse, mean = centered.inverse(0.0), centered.mean
+        raise DataError(f"standard errors need more rows than coefficients; got {moments.weight:g} rows")
     variance = solution.squared_errors * moments.weight / freedom
-    of_mean = mean @ (inverse @ mean[:, None])[:, 0]
-    return np.sqrt(inverse.diagonal()[:, None] * variance), np.sqrt(variance * (1 / moments.weight + of_mean))
+    of_mean = 1 / moments.weight + centered.mean @ (inverse @ centered.mean[:, None])[:, 0] if intercept else 0.0
+    return np.sqrt(inverse.diagonal()[:, None] * variance), np.sqrt(variance * of_mean)
 
 
 def _by_spectrum(centered: CenteredMoments, alphas: Sequence[float]) -> list[LeastSquares]:

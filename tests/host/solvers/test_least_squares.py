@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bitlane.encoded.coded_rows import CodedArray, CodeScale, Floats
+from bitlane.errors import DataError
 from bitlane.solvers.least_squares import fold_errors, ridge, ridge_path, squared_errors, standard_errors
 from bitlane.solvers.moments import Moments, coded_fold_moments, coded_moments, float_moments
 
@@ -159,7 +160,7 @@ def test_standard_errors(seed: int) -> None:
     rows = random_rows(random, 100, 4)
     X, Y = rows.scale.values(rows.codes), random_targets(random, 100)
     moments = coded_moments(rows, Y)
-    found = standard_errors(moments, ridge(moments))
+    found = standard_errors(moments)
     design = np.column_stack([np.ones(100), X])
     left = Y - design @ np.linalg.lstsq(design, Y, rcond=None)[0]
     scale = np.abs(design).max(axis=0)
@@ -174,10 +175,10 @@ def test_errors_name_the_cause() -> None:
     moments = coded_moments(CodedArray(codes, CodeScale(np.zeros(2), np.ones(2))), np.arange(4.0))
     with pytest.raises(ValueError, match="alpha is -1"):
         ridge(moments, -1.0)
-    with pytest.raises(ValueError, match="got alpha=1"):
-        standard_errors(moments, ridge(moments, 1.0))
-    with pytest.raises(ValueError, match="2 vary, with a rank of 1"):
-        standard_errors(moments, ridge(moments))
+    with pytest.raises(DataError, match="2 vary, with a rank of 1"):
+        standard_errors(moments)
+    with pytest.raises(DataError, match="got 2 rows"):
+        standard_errors(float_moments(np.eye(2)[:, :1], np.arange(2.0)))
     with pytest.raises(ValueError, match="got 1"):
         fold_errors([moments], [1.0])
     with pytest.raises(ValueError, match="a row with a weight"):
