@@ -89,6 +89,31 @@ def test_least_squares_without_penalty(seed, change):
         assert not model.coef_[:, 1].any()
 
 
+def test_a_first_row_far_from_all_others_costs_no_digits(seed):
+    """As a time that is missing in it."""
+    random = np.random.default_rng(seed)
+    X = 1e8 + random.normal(size=(20_000, 2))
+    X[0] = 0
+    y = (X - 1e8) @ random.normal(size=2) + random.normal(size=len(X))
+    model = LinearRegressor()
+    for some in np.split(np.arange(len(X)), np.append(1, np.arange(100, len(X), 100))):
+        model.partial_fit(X[some], y[some])
+    _, left, _ = textbook(X - X.mean(axis=0), y[:, None], np.ones(len(X)), True)
+    np.testing.assert_allclose(((model.predict(X) - y) ** 2).sum(), left, rtol=1e-4)
+
+
+def test_constant_columns_have_no_coefficient(seed):
+    """Whatever their means round to."""
+    random = np.random.default_rng(seed)
+    constants = np.array([0.1, 1 / 3, 1e9 + 0.1, -7.3, 1e-9 / 3, 123456.789])
+    model = LinearRegressor()
+    for _ in range(20):
+        X = np.tile(np.append(0, constants), (int(random.integers(1, random.choice([3, 1000]))), 1))
+        X[:, 0] = random.normal(size=len(X))
+        model.partial_fit(X, X[:, 0] + random.normal(size=len(X)), random.uniform(0.1, 2, len(X)))
+    assert np.flatnonzero(model.coef_).tolist() == [0]
+
+
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_lasso_of_pieces_is_scikit_learns(seed, share):
     random = np.random.default_rng(seed)
