@@ -21,19 +21,24 @@ from bitlane.planning.cpu_time import CpuTime, measure_cpu
 from bitlane.planning.work import TrainingSize, WorkEstimate, estimate_work
 from bitlane.quantization.ranges import TableRanges
 from bitlane.support.text import LINE, align_columns, fill_lines
+from bitlane.training.losses import LOSSES
 from bitlane.training.objective import Objective
 from bitlane.training.options import TrainingOptions
 from bitlane.training.table_scaling import scaling_of
 
 from .argument_types import positive
 from .command import Command
+from .companions import Companion, check_companions, given_options
+from .plan_solver import SOLVER_DEFAULTS, add_solver_arguments, plan_solver
 from .source import SOURCE_DEFAULTS, add_source_arguments, load_source, source_name
 from .summaries import SUMMARIES
 from .training_arguments import DEFAULTS, add_outputs_argument, add_schedule_arguments, derive_epochs, fill
 
 PLAN_DEFAULTS: dict[str, Any] = {
     **SOURCE_DEFAULTS,
-    **{name: DEFAULTS[name] for name in ("task", "loss", "draws", "epochs", "batch_size", "outputs")},
+    **{name: DEFAULTS[name] for name in ("task", "draws", "epochs", "batch_size", "outputs")},
+    **SOLVER_DEFAULTS,
+    "loss": None,  # squared_error on a board, that of the estimator with a solver
     "source": None,
     "rows": None,
     "features": None,
@@ -50,6 +55,14 @@ PLAN_DEFAULTS: dict[str, Any] = {
     "random_rounding": False,
     "json": False,
 }
+OF_BOARDS = (
+    *("draws", "epochs", "batch_size", "outputs", "bits", "sampling", "levels", "staleness", "board", "width", "clock"),
+    *("level_slots", "encoder", "values", "random_rounding"),
+)
+COMPANIONS = (
+    Companion(("penalty", "alpha", "models"), "--solver", lambda given: given.solver is not None),
+    Companion(OF_BOARDS, "a plan for SGD on a board: omit --solver", lambda given: given.solver is None),
+)
 VALUES = {kind.name.lower(): kind for kind in ValueType}
 RESOURCES = {"lut": "LUT", "ff": "flip-flops", "bram36": "BRAM36", "dsp": "DSP"}
 MIB = 1 << 20
@@ -57,7 +70,7 @@ MIB = 1 << 20
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, optional=True)
-    add_schedule_arguments(parser, DEFAULTS["loss"])
+    add_schedule_arguments(parser, f"{DEFAULTS['loss']}; with --solver that of the task", (*LOSSES, "squared_hinge"))
     add_outputs_argument(parser)
     add = parser.add_argument
     add("--rows", type=positive, help="rows, instead of a file")
@@ -87,6 +100,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--values", choices=list(VALUES), help="type of the values that the encoder reads (default: float32)")
     add("--random-rounding", action="store_true", help="a build with random rounding (default: without)")
     add("--json", action="store_true", help="print one JSON object")
+    add_solver_arguments(parser)
 
 
 def _mhz(text: str) -> float:
@@ -97,7 +111,15 @@ def _mhz(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    given = given_options(arguments)
     fill(arguments, PLAN_DEFAULTS)
+    check_companions(arguments, given, COMPANIONS)
+    if arguments.solver is not None:
+        plan_solver(arguments)
+        return
+    arguments.loss = arguments.loss or DEFAULTS["loss"]
+    if arguments.loss not in LOSSES:
+        raise DataError(f"--loss {arguments.loss} needs --solver: no board computes it")
     options = _options(arguments)
     slots = options.precision.level_slots if arguments.level_slots is None else arguments.level_slots
     build = BoardBuild.of(
@@ -136,7 +158,9 @@ COMMAND = Command(
     _run,
     description="Predict what a training takes on a board before anything is trained or built: cycles, time, bytes "
     "read, buffers, and whether the build fits the chip. Cycles are those of the hardware on a memory that never "
-    "stalls. The time of this machine's processor is measured on some rows of random samples.",
+    "stalls. The time of this machine's processor is measured on some rows of random samples. With --solver, predict "
+    "what a fit of LinearRegressor or LinearClassifier takes on this machine: the solver, time, reads and bytes, "
+    "measured on some of the rows.",
     suppress_defaults=True,
 )
 

@@ -10,7 +10,7 @@ SUMMARIES = {
     "train-ddp": "train a network on several processes, with compressed gradients",
     "advise": "recommend a gradient compressor for a model and a link",
     "sparse": "train and use sparse models: LR, FM, FFM and networks over 64-bit keys",
-    "plan": "predict time, memory and area of a training on a board",
+    "plan": "predict time, memory and area of a training on a board, or the time of a solver",
     "plot": "draw a run folder's plots again",
     "devices": "list the devices, and the boards with their overlays",
     "datasets": "list the data sets",

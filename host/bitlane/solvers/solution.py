@@ -18,6 +18,8 @@ class Solution:
     ----------
     solver : str
         The solver that was used.
+    reason : str
+        Why that one; empty for paths of penalties and for pieces of rows.
     coef : float64 array [models, n]
     intercept : float64 array [models]
         0 without an intercept.
@@ -43,3 +45,4 @@ class Solution:
     n_iter: int
     passes: int
     bytes_read: int
+    reason: str = ""

@@ -42,7 +42,10 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
     """
     solvers: dict[str, Callable[[Problem], Solution]]
     solvers = {"gram": solve_by_gram, "newton": solve_by_newton, "centered": solve_by_passes}
-    return solvers[chosen_solver(problem, solver)](problem)
+    chosen = chosen_solver(problem, solver)
+    found = solvers[chosen](problem)
+    missed = f"{chosen} did not reach the tolerance"
+    return replace(found, reason=_reason(problem, chosen, solver) if found.solver == chosen else missed)
 
 
 def solve_by_newton(problem: Problem) -> Solution:
@@ -63,13 +66,35 @@ def chosen_solver(problem: Problem, solver: str, folds: int = 1) -> str:
     if solver == "auto":
         if problem.has_gram:
             return "gram"
-        # Folds share the Hessians of exact rows, and no others.
-        most = NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
-        few = columns <= most and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS
-        return "newton" if problem.has_curvature and few else "centered"
+        return "newton" if problem.has_curvature and _has_small_hessians(problem, folds) else "centered"
     if solver == "gram" and not problem.has_gram:
         raise DataError(f"solver='gram' is for squared errors, not for loss={problem.loss!r}: use 'auto'")
     return solver
+
+
+def _reason(problem: Problem, chosen: str, solver: str) -> str:
+    """Return why `chosen_solver` has chosen a solver."""
+    if solver != "auto":
+        return f"solver={solver!r}"
+    if chosen == "gram":
+        return "squared errors: one Gram matrix has the solution"
+    if chosen == "newton":
+        return f"{problem.loss} with few columns: exact rows are read a few times"
+    if isinstance(problem.table, EncodedTable):
+        return "the table is encoded: passes read its codes"
+    if problem.has_curvature:
+        return f"Hessians of {problem.table.shape[1]} columns take longer than passes over codes"
+    return f"{problem.loss} with an L1 penalty" if problem.lasso else f"{problem.loss} has no second derivative"
+
+
+def _has_small_hessians(problem: Problem, folds: int = 1) -> bool:
+    """Return whether Hessians of exact rows take little time, and those of all models little memory.
+
+    Folds share them, and no others.
+    """
+    columns = problem.table.shape[1]
+    most = NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
+    return bool(columns <= most and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS)
 
 
 def solve_by_passes(problem: Problem) -> Solution:

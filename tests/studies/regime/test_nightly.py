@@ -7,6 +7,7 @@ import pytest
 from bitlane_studies.regime import nightly
 
 pytest.importorskip("sklearn")
+pytest.importorskip("threadpoolctl")
 
 
 def test_all_programs_end_near_the_optimum(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
