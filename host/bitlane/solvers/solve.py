@@ -80,8 +80,6 @@ def _reason(problem: Problem, chosen: str, solver: str) -> str:
         return "squared errors: one Gram matrix has the solution"
     if chosen == "newton":
         return f"{problem.loss} with few columns: exact rows are read a few times"
-    if isinstance(problem.table, EncodedTable):
-        return "the table is encoded: passes read its codes"
     if problem.has_curvature:
         return f"Hessians of {problem.table.shape[1]} columns take longer than passes over codes"
     return f"{problem.loss} with an L1 penalty" if problem.lasso else f"{problem.loss} has no second derivative"
