@@ -136,7 +136,8 @@ class FoundOptimum(LinearModel):
         self.coef_, self.intercept_ = self._shaped(solution.coef), solution.intercept
         self._remember_columns(X, problem.table.shape[1])
         if not solution.converged.all():
-            worst = float((solution.excess / np.maximum(solution.objective, np.finfo(float).tiny)).max())
+            share = solution.excess / np.maximum(solution.objective, np.finfo(float).tiny)
+            worst = float(np.minimum(share, 1.0).max())  # no loss or penalty is below 0
             warn_user(
                 f"the solver ended after {solution.n_iter} iterations; the objective may still fall by {worst:.2g} of "
                 "itself: raise max_iter, scale the columns, or set a penalty",
