@@ -5,11 +5,7 @@ Hessians are those of a few rows, whose codes a pass copies (`sampled_newton.py`
 centering (C. De Sa et al., "High-accuracy low-precision training", arXiv:1803.03383): their scores and gradient at a
 center are read once, and the difference to their optimum is solved on the coded rows.
 
-An accelerator that takes the passes needs three things, and no multiplier: an epoch of one batch that returns its sums
-instead of moving the weights; an offset beside the label of each row, of 24 to 32 bits, which is added to the score
-before the slope is looked up; and a vector of the size of a model, loaded like one, which is added to the gradient
-where the threshold of L1 is. With these, it can also make inner epochs of bit centering in mini-batches: the slope at
-the offset, which is a constant of the row, is then subtracted from the slope of the row.
+An accelerator takes such sums as it is, in epochs of one batch: `bitlane.training.to_optimum`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from bitlane.support.user_warnings import warn_user
 from .conjugate_gradients import conjugate_gradients
 from .options import DECAY_EPOCHS, FEW_BITS
 from .result import TrainingResult
+from .slopes import losses_of, slopes_and_curvatures
 
 LEAST_ROWS, MOST_ROWS = 512, 4096  # of each half
 VALUES = 1 << 17  # of each half, between these numbers of rows
@@ -99,8 +100,7 @@ class _Rows:
     def loss(self, weights: Floats) -> float:
         """Return the mean loss: of log loss for labels -1 and 1, otherwise half of the squared residual."""
         score = self.values @ weights
-        loss = np.logaddexp(0.0, -self.target * score) if self.margins else 0.5 * np.square(score - self.target)
-        return float((self.rows * loss).mean())
+        return float((self.rows * losses_of(score, self.target, self.margins)).mean())
 
     def constant_loss(self) -> float:
         """Return the least mean loss of a constant score."""
@@ -120,11 +120,7 @@ class _Rows:
         now = self.objective(weights, penalty)
         for _ in range(STEPS if self.margins else 1):
             score = self.values @ weights
-            if self.margins:
-                share = 1 / (1 + np.exp(np.clip(self.target * score, -50, 50)))
-                slope, curvature = -self.target * share, share * (1 - share)
-            else:
-                slope, curvature = score - self.target, np.ones(len(score))
+            slope, curvature = slopes_and_curvatures(score, self.target, self.margins)
             gradient = self.values.T @ (self.rows * slope) / len(score) + penalty * weights
             step = conjugate_gradients(self.values, self.rows * curvature, penalty, gradient, ITERATIONS)
             size = 1.0
