@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
+from bitlane.training.device_sums import DeviceSums
 from bitlane.training.objective import Objective
 from bitlane.training.to_optimum import OptimumResult, train_to_optimum
 
@@ -168,3 +170,20 @@ def test_a_constant_target_is_at_its_optimum_at_once() -> None:
     result = train_to_optimum(X, np.full(50, 7.0), Objective(), CpuDevice())
     assert result.converged.all() and result.passes == 1
     assert np.array_equal(result.coef, np.zeros((1, 3))) and result.intercept[0] == pytest.approx(7.0)
+
+
+def test_squares_of_a_table_that_the_host_has_whole_take_two_passes(seed: int) -> None:
+    """The first step ends at the optimum, as nothing is added to the curvature of all rows; the second pass says so."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 6)) * 10.0 ** rng.integers(-2, 3, 6)
+    y = X @ (1 / X.std(axis=0)) + rng.normal(size=300)
+    assert train_to_optimum(X, y, Objective(), CpuDevice(), tol=1e-6).passes == 2
+
+
+def test_clipped_scores_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the last pass that helped."""
+    at = DeviceSums.at
+    monkeypatch.setattr(DeviceSums, "at", lambda *given: replace(at(*given), saturations=3))
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.warns(UserWarning, match="3 scores or residuals beyond 8 in scaled units were clipped"):
+        train_to_optimum(X, X.sum(axis=1), Objective(), CpuDevice())
