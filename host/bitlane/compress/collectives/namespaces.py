@@ -80,6 +80,10 @@ class NetworkNamespaces:
         _CONGESTION.write_text("reno")  # every kernel has it; with BBR, which probes, transfers take up to 10 % longer
         os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE
 
+    def address(self, rank: int) -> str:
+        """Return the address of a rank, which the other namespaces reach."""
+        return _address(rank).partition("/")[0]
+
     def _name(self, which: int | str) -> str:
         return f"{self.prefix}-{which}"
 

@@ -126,6 +126,45 @@ def redistribute(compressor: Compressor, states: Sequence[SavedState], ranks: in
     return converted
 
 
+def relocated(
+    compressor: Compressor, state: SavedState, rank: int, ranks: int, own: float, extra: Tensor | None = None
+) -> dict[str, Any]:
+    """Convert the state of one rank to a place among other ranks.
+
+    Parameters
+    ----------
+    compressor : Compressor
+        The settings of the run.
+    state : SavedState
+        The state of the rank.
+    rank, ranks : int
+        Its new number, and the new number of ranks.
+    own : float
+        Factor of its residual: `ranks` by the earlier number conserves the sum over ranks divided by their number, of
+        those that remain. 0 drops it.
+    extra : Tensor, float32 [n], or None, default: None
+        What is added to the residual, in units of this rank's gradient.
+
+    Returns
+    -------
+    dict
+        The state of the rank at its new place.
+    """
+    layout = layout_of_shapes(state["shapes"])
+    residual = _restored(compressor, layout, state).residual()
+    if residual is not None:
+        residual = residual * own if extra is None else residual * own + extra
+    reducer = _reducer(compressor, layout, rank, ranks)
+    reducer.reshard([state["reducer"]], residual)
+    kept = {"step": state["step"], "policy": dict(state["policy"]), "reducer": reducer.state_dict()}
+    return {**identity(compressor, rank, ranks, layout), **kept}
+
+
+def residual_of(compressor: Compressor, state: SavedState) -> Tensor | None:
+    """Return the residual in the state of a rank, float32 [n], in units of its gradient; None without one."""
+    return _restored(compressor, layout_of_shapes(state["shapes"]), state).residual()
+
+
 def renamed(compressor: Compressor, state: SavedState, names: Sequence[str], layout: Layout) -> dict[str, Any]:
     """Convert the state of a rank to other parameters, after some were frozen or unfrozen.
 

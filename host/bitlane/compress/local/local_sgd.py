@@ -40,9 +40,9 @@ class LocalSGD(DiLoCo):
     """
 
     def __init__(self, model: nn.Module, compressor: Compressor = FOUR_BITS, every: int = 100, **settings: Any):
-        super().__init__(model, _replace, compressor, every, **settings)
+        super().__init__(model, take_average, compressor, every, **settings)
 
 
-def _replace(parameters: list[Tensor]) -> torch.optim.Optimizer:
+def take_average(parameters: list[Tensor]) -> torch.optim.Optimizer:
     """Return an optimizer that subtracts the average of global minus own parameters: the average of the own remains."""
     return torch.optim.SGD(parameters, lr=1.0)

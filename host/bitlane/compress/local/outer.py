@@ -104,8 +104,19 @@ class GlobalFragment:
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state; "average" is that of the `StepRunner`, None before the first round."""
-        average = self._runner.state_dict() if self._averaged else self._saved
-        return {"global": self.vector.clone(), "optimizer": _copied(self.optimizer.state_dict()), "average": average}
+        optimizer = _copied(self.optimizer.state_dict())
+        return {"global": self.vector.clone(), "optimizer": optimizer, "average": self.average_state()}
+
+    def average_state(self) -> SavedState | None:
+        """Return a copy of the state of the `StepRunner`; None before the first round."""
+        return self._runner.state_dict() if self._averaged else self._saved
+
+    def reconnect(self, runner: Callable[[], StepRunner], average: SavedState | None) -> None:
+        """Average with other runners from now on, from a state of `average_state`; None for a new one."""
+        self._new_runner, self._runner = runner, runner()
+        self._saved, self._averaged = average, False
+        if average is not None:
+            self._runner.load_state_dict(average)
 
     def check(self, state: object, compressor: Compressor, rank: int, ranks: int) -> None:
         """Raise DataError unless `state` is one of `state_dict` of this fragment, compressor and rank."""
@@ -124,10 +135,7 @@ class GlobalFragment:
         """Restore a state that `check` has accepted."""
         self.vector.copy_(state["global"])
         self.optimizer.load_state_dict(_copied(state["optimizer"]))
-        self._runner = self._new_runner()
-        self._saved, self._averaged = state["average"], False
-        if self._saved is not None:
-            self._runner.load_state_dict(self._saved)
+        self.reconnect(self._new_runner, state["average"])
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
         optimizer = self._outer_optimizer(self._parameters)

@@ -1,0 +1,1 @@
+"""Outer loops whose ranks come and go: a coordinator, members, and `ElasticDiLoCo`."""

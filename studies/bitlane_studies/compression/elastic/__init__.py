@@ -1,0 +1,1 @@
+"""Random deaths and joins in a training with `ElasticDiLoCo`: rounds, digests, time lost and loss."""

@@ -1,0 +1,200 @@
+"""Members that die, stop, join, leave and come back: the others go on, with the bits of plain runs of those there."""
+
+from __future__ import annotations
+
+import random
+import signal
+
+import numpy as np
+import pytest
+from tests.helpers.elastic_members import EVERY, Crew, Plan
+from tests.helpers.elastic_oracle import expected
+
+from bitlane.compress import QSGD, TopK
+from bitlane.compress.local.diloco import FOUR_BITS
+
+pytestmark = pytest.mark.torch
+
+STEPS = 12
+SILENCE = 1.0  # seconds, where a test waits for them
+
+
+def check(crew, threads, rounds, compressor=FOUR_BITS, seed=7, **changes):
+    """Hold the rounds of all members against plain runs: their members, and the parameters to the bit."""
+    found = crew.rounds()
+    assert {step: "".join(members) for step, (members, _) in found.items()} == rounds
+    members = {step: each for step, (each, _) in found.items()}
+    for step, parameters in expected(threads, members, compressor, seed, **changes).items():
+        assert np.array_equal(parameters.numpy(), found[step][1]), step
+
+
+@pytest.mark.parametrize(
+    "compressor", [FOUR_BITS, QSGD(bits=4), TopK(0.1, value_bits=8)], ids=["qsgd", "plain", "topk"]
+)
+def test_the_others_go_on_after_a_death_between_rounds(compressor, seed, threads):
+    victim = random.Random(seed).choice("abc")
+    settings = {"compressor": compressor}
+    with Crew(3) as crew:
+        for name in "abc":
+            dies = EVERY + 2 if name == victim else None
+            crew.start(name, Plan(seed=seed, dies_before=dies, settings=settings))
+        crew.finish()
+        rest = "abc".replace(victim, "")
+        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, compressor, seed)
+        for name in rest:
+            stats = crew.stats(name)
+            assert (stats.generations, stats.rounds, stats.repeated, stats.lost) == (2, 4, 0, [victim])
+        assert crew.coordinator.wait(20) == 0
+
+
+@pytest.mark.parametrize("exchanges", [0, 1, 2, -1], ids=["handshake", "codes", "averages", "vote"])
+def test_the_others_repeat_a_round_in_which_a_member_dies(exchanges, seed, threads):
+    victim = random.Random(seed).choice("abc")
+    with Crew(3) as crew:
+        for name in "abc":
+            crew.start(name, Plan(seed=seed, signal_in=(6, exchanges) if name == victim else None))
+        crew.finish()
+        rest = "abc".replace(victim, "")
+        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, seed=seed)
+        assert all(crew.stats(name).repeated == 1 for name in rest)
+
+
+def test_a_round_counts_if_a_member_dies_after_its_vote(seed, threads):
+    victim = random.Random(seed).choice("abc")
+    with Crew(3) as crew:
+        for name in "abc":
+            crew.start(name, Plan(seed=seed, signal_in=(6, -2) if name == victim else None))
+        crew.finish()
+        rest = "abc".replace(victim, "")
+        second = "".join(crew.rounds()[6][0])  # the others may vote before or after its death is known
+        assert second in ("abc", rest)
+        check(crew, threads, {3: "abc", 6: second, 9: rest, 12: rest}, seed=seed)
+
+
+def test_two_die_at_once_and_the_last_goes_on_alone(seed, threads):
+    last = random.Random(seed).choice("abc")
+    with Crew(3) as crew:
+        for name in "abc":
+            crew.start(name, Plan(seed=seed, signal_in=None if name == last else (6, 1)))
+        crew.finish()
+        check(crew, threads, {3: "abc", 6: last, 9: last, 12: last}, seed=seed)
+        assert crew.coordinator.wait(20) == 0
+
+
+def test_a_member_joins_after_a_round(seed, threads):
+    with Crew(2) as crew:
+        for name in "ac":
+            crew.start(name, Plan(seed=seed, gates=(6,)))
+        for name in "ac":
+            crew.until(name, "round", 6)
+        crew.start("b", Plan(seed=seed, build_seed=1))
+        crew.line("b joins with the state of step 0")
+        crew.let_go("a", "c")
+        crew.finish()
+        assert crew.until("b", "joined")[1:] == (9, ("a", "b", "c"))
+        check(crew, threads, {3: "ac", 6: "ac", 9: "ac", 12: "abc"}, seed=seed)
+
+
+def test_a_member_dies_and_comes_back(seed, threads):
+    with Crew(2) as crew:
+        crew.start("a", Plan(seed=seed, gates=(6,)))
+        crew.start("b", Plan(seed=seed, dies_before=5))
+        crew.until("a", "round", 6)
+        crew.start("b", Plan(seed=seed, build_seed=1))
+        crew.line("b joins", 2)
+        crew.let_go("a")
+        crew.finish()
+        check(crew, threads, {3: "ab", 6: "a", 9: "a", 12: "ab"}, seed=seed)
+        assert crew.stats("a").lost == ["b"] and crew.stats("b").lost == []
+
+
+@pytest.mark.parametrize("heir", ["joins", "stays"])
+def test_a_member_that_leaves_hands_over_what_it_has_not_sent(heir, seed, threads):
+    leaver = random.Random(seed).choice("abc")
+    rest = "abc".replace(leaver, "")
+    with Crew(3) as crew:
+        for name in "abc":
+            crew.start(name, Plan(seed=seed, gates=(3,), leaves_after=5 if name == leaver else None))
+        for name in "abc":
+            crew.until(name, "round", 3)
+        if heir == "joins":  # in the formation before
+            crew.start("d", Plan(seed=seed, build_seed=1))
+            crew.line("d joins")
+        crew.let_go(*"abc")
+        crew.finish()
+        rest += "d" * (heir == "joins")
+        rounds = {3: "abc", 6: rest[:2], 9: rest, 12: rest}
+        check(crew, threads, rounds, seed=seed, left=leaver)
+        assert all(crew.stats(name).lost == [] for name in rest)
+
+
+@pytest.mark.parametrize("where", [None, 0, 1, -1], ids=["training", "handshake", "codes", "vote"])
+def test_a_stopped_member_is_voted_out_and_joins_again(where, seed, threads):
+    victim = random.Random(seed).choice("abc")
+    rest = "abc".replace(victim, "")
+    with Crew(3, silence=SILENCE) as crew:
+        for name in rest:
+            crew.start(name, Plan(seed=seed, gates=(6,)))
+        interrupt = None if where is None else (6, where)
+        crew.start(victim, Plan(seed=seed, gates=(3,), signal_in=interrupt, signal=signal.SIGSTOP))
+        crew.until(victim, "round", 3)
+        if where is None:
+            crew.signal(victim, signal.SIGSTOP)
+        crew.let_go(victim)
+        for name in rest:
+            crew.until(name, "round", 6)
+        crew.signal(victim, signal.SIGCONT)
+        crew.line(f"{victim} joins", 2)
+        crew.let_go(*rest)
+        crew.finish()
+        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: "abc"}, seed=seed)
+        assert crew.stats(victim).rejoined == 1
+
+
+def test_a_stopped_member_ends_with_one_line_if_it_shall_not_rejoin(seed):
+    with Crew(2, silence=SILENCE) as crew:
+        crew.start("a", Plan(seed=seed))
+        crew.start("b", Plan(seed=seed, gates=(3,), settings={"rejoin": False}))
+        crew.until("b", "round", 3)
+        crew.signal("b", signal.SIGSTOP)
+        crew.let_go("b")
+        crew.until("a", "ended")
+        crew.signal("b", signal.SIGCONT)
+        assert crew.error("b") == (
+            "VotedOut: the coordinator has removed this member: it gave no sign of life for 1 seconds"
+        )
+
+
+def test_a_lost_coordinator_ends_all_members_with_one_line(seed):
+    with Crew(2) as crew:
+        for name in "ab":
+            crew.start(name, Plan(seed=seed, gates=(6,), settings={"patience": 0.5}))
+        for name in "ab":
+            crew.until(name, "round", 6)
+        crew.coordinator.kill()
+        crew.let_go("a", "b")
+        for name in "ab":
+            error = crew.error(name)
+            assert error.startswith(f"CoordinatorLost: no coordinator at {crew.address} within 0.5 seconds"), error
+
+
+def test_a_new_coordinator_goes_on_with_the_members(seed, threads):
+    with Crew(2) as crew:
+        for name in "ab":
+            crew.start(name, Plan(seed=seed, gates=(6,)))
+        for name in "ab":
+            crew.until(name, "round", 6)
+        crew.coordinator.kill()
+        crew.coordinator.wait()
+        crew.start_coordinator()
+        crew.let_go("a", "b")
+        crew.finish()
+        check(crew, threads, dict.fromkeys([3, 6, 9, 12], "ab"), seed=seed)
+
+
+def test_the_coordinator_tells_that_the_state_is_lost(seed):
+    with Crew(2) as crew:
+        for name in "ab":
+            crew.start(name, Plan(seed=seed, signal_in=(6, 1)))
+        assert crew.coordinator.wait(60) == 1
+        crew.line("all members with the state of step 3 have ended: start again from a checkpoint")
