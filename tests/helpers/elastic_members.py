@@ -16,11 +16,11 @@ from multiprocessing.connection import wait
 import numpy as np
 import torch
 from tests.helpers.ddp_scenes import error_text
-from tests.helpers.diloco_scenes import flat
 from tests.helpers.places import ROOT
 from torch import nn
 
 from bitlane.compress import ElasticDiLoCo
+from bitlane.compress.rank_state import state_bytes, state_of_bytes
 
 EVERY, RATE = 3, 0.05
 DEADLINE = 90.0  # seconds, on a machine with other work
@@ -44,6 +44,10 @@ class Plan:
         Step of a round, and how many of its exchanges it makes before `signal`; -1: before it votes, -2: after it.
     leaves_after : int or None
         The inner step after which it leaves.
+    poison : int or None
+        The inner step after which a parameter is NaN.
+    state : bytes
+        A state from which it continues.
     """
 
     steps: int = 12
@@ -53,6 +57,8 @@ class Plan:
     signal_in: tuple[int, int] | None = None
     signal: int = signal.SIGKILL
     leaves_after: int | None = None
+    poison: int | None = None
+    state: bytes = b""
     build_seed: int = 0
     settings: dict = field(default_factory=dict)
 
@@ -88,7 +94,8 @@ def member(connection, address, name, plan):
 
 
 def train(connection, address, name, plan, model):
-    with ElasticDiLoCo(model, address, every=EVERY, name=name, **plan.settings) as diloco:
+    state = state_of_bytes(plan.state) if plan.state else None
+    with ElasticDiLoCo(model, address, every=EVERY, name=name, state=state, **plan.settings) as diloco:
         connection.send(("joined", diloco.inner_steps, diloco.members))
         if plan.signal_in is not None:
             interrupt(diloco, *plan.signal_in, plan.signal)
@@ -97,6 +104,9 @@ def train(connection, address, name, plan, model):
             if plan.dies_before == step:
                 os.kill(os.getpid(), signal.SIGKILL)
             inner_step(model, plan.seed, name, step)
+            if plan.poison == step:
+                with torch.no_grad():
+                    next(model.parameters())[0, 0] = torch.nan
             rounds = diloco.stats.rounds
             diloco.step()
             if plan.leaves_after == step:
@@ -104,10 +114,13 @@ def train(connection, address, name, plan, model):
                 connection.send(("left", diloco.inner_steps))
                 return
             if diloco.stats.rounds > rounds:
-                connection.send(("round", diloco.inner_steps, diloco.members, diloco.digest(), flat(model).numpy()))
+                copies = torch.cat([each.vector for each in diloco._state.fragments]).numpy()
+                seen = diloco.inner_steps, diloco.round_members, diloco.digest(), copies
+                connection.send(("round", *seen))
                 if diloco.inner_steps in plan.gates:
                     connection.recv()
         connection.send(("stats", diloco.stats))
+        connection.send(("state", state_bytes(diloco)))
 
 
 def interrupt(diloco, due, exchanges, number):

@@ -47,8 +47,8 @@ class ElasticDiLoCo:
     since the last round that counted, and joins again.
 
     The state of the inner optimizer and buffers, such as the statistics of batch normalization, belong to each member.
-    A new one begins with an inner optimizer of its own and the buffers of another member. Let learning rates depend on
-    `inner_steps`.
+    A new one begins with the buffers of another member, and with the state of its `inner_optimizers` if they are given.
+    Let learning rates depend on `inner_steps`.
 
     Parameters
     ----------
@@ -62,6 +62,8 @@ class ElasticDiLoCo:
           the name of the machine and the process.
         - state : mapping or None, default: None; what `state_dict` returned, to continue from a checkpoint. Members
           with fewer steps get the state of the one with most.
+        - inner_optimizers : sequence of torch.optim.Optimizer, default: (); those of this member. One that joins takes
+          over the states of another member's, and `state_dict` has them.
         - rejoin : bool, default: True; False to raise VotedOut instead of joining again.
         - patience : float, default: 60; seconds in which a coordinator must be reached, also after it was lost.
         - timeout : float, default: 60; seconds without a byte in an exchange after which a member counts as lost.
@@ -71,6 +73,8 @@ class ElasticDiLoCo:
     ----------
     inner_steps : int
         Inner steps of the training so far, also before this member joined.
+    round_members : tuple of str
+        The members of the last round that counted; `members` may have changed after it.
     stats : ElasticStats
         What happened since then.
 
@@ -108,10 +112,11 @@ class ElasticDiLoCo:
         self.model, self.compressor = model, compressor
         self.schedule = RoundSchedule.checked(every, fragments, 0, blend)
         self.inner_steps, self.stats, self._traffic = 0, ElasticStats(), Stats()
+        self.round_members: tuple[str, ...] = ()
         parts, outer = split_parameters(model, self.schedule.fragments), outer_optimizer or nesterov
         alone = EchoTransport(1)
         copies = [GlobalFragment(part, outer, partial(self._runner, alone, n, part)) for n, part in enumerate(parts)]
-        self._state = MemberState(model, copies, compressor)
+        self._state = MemberState(model, copies, compressor, self.settings.inner_optimizers)
         self._text = self._settings_text()
         if self.settings.state is not None:
             self._load(self.settings.state)
@@ -134,7 +139,8 @@ class ElasticDiLoCo:
     def _settings_text(self) -> str:
         optimizer = str(self._state.fragments[0].optimizer).replace("\n", " ")
         shapes = shapes_of(named_tensors(self.model))
-        return "\n".join([f"FORMAT={FORMAT}", self.schedule.text, repr(self.compressor), optimizer, *shapes])
+        inner = f"{len(self.settings.inner_optimizers)} inner_optimizers"
+        return "\n".join([f"FORMAT={FORMAT}", self.schedule.text, repr(self.compressor), optimizer, inner, *shapes])
 
     @property
     def name(self) -> str:
@@ -192,6 +198,10 @@ class ElasticDiLoCo:
                 failure = self._average(number, due)
                 self.stats.rounds += 1
                 membership.count_bytes()
+                if membership.change_follows:
+                    start = perf_counter()
+                    membership.await_change()
+                    self.stats.seconds += perf_counter() - start
             except MembershipChanged as change:
                 self.stats.repeated += bool(self._state.before)
                 self._follow(partial(membership.follow, change.formation))
@@ -242,6 +252,7 @@ class ElasticDiLoCo:
             fragment.outer_step(average)
             fragment.mix(self.schedule.blend, self.settings.nonfinite == "skip")
         self._state.end_round(due)
+        self.round_members = membership.names
         return failure
 
     def leave(self) -> None:
@@ -284,7 +295,7 @@ class ElasticDiLoCo:
         return {"format": FORMAT, "settings": self._text, **self._state.saved()}
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        missing = {"format", "settings", "step", "fragments", "tensors"} - set(state)
+        missing = {"format", "settings", "step", "fragments", "tensors", "inner"} - set(state)
         if missing:
             raise DataError(f"not a state of ElasticDiLoCo: it has no {', '.join(sorted(missing))}")
         if state["settings"] != self._text:

@@ -2,7 +2,7 @@
 
 The state is what all members have alike: the global copies, the outer optimizers, the number of steps, and of the
 compressor what does not depend on the rank. One that joins also gets the buffers and the parameters that are not
-trained. Its residuals begin with zeros.
+trained, and the states of inner optimizers. Its residuals begin with zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..compressor import Compressor, SavedState, with_own_seed
 from ..ddp.states import relocated, residual_of
 from ..ddp.steps import StepRunner
 from ..local.fragments import Fragment
-from ..local.outer import GlobalFragment
+from ..local.outer import GlobalFragment, copied
 from ..local.same_start import named_tensors
 from .membership import Formation
 from .mesh import Unreached
@@ -40,6 +40,8 @@ class MemberState:
         Its global copies.
     compressor : Compressor
         The settings.
+    inner : sequence of torch.optim.Optimizer
+        The inner optimizers whose states move, too.
 
     Attributes
     ----------
@@ -52,8 +54,14 @@ class MemberState:
         count.
     """
 
-    def __init__(self, model: nn.Module, fragments: Sequence[GlobalFragment], compressor: Compressor):
-        self.model, self.fragments, self.compressor = model, fragments, compressor
+    def __init__(
+        self,
+        model: nn.Module,
+        fragments: Sequence[GlobalFragment],
+        compressor: Compressor,
+        inner: Sequence[torch.optim.Optimizer] = (),
+    ):
+        self.model, self.fragments, self.compressor, self.inner = model, fragments, compressor, inner
         self.step = self.handovers = 0
         self.before: dict[int, SavedState | None] = {}
 
@@ -90,7 +98,8 @@ class MemberState:
         trained = {id(each) for fragment in self.fragments for each in fragment.fragment.parameters}
         named = named_tensors(self.model)
         others = {name: each.detach().clone() for name, each in named.items() if id(each) not in trained}
-        return {"step": self.step, "fragments": fragments, "tensors": others}
+        inner = [copied(each.state_dict()) for each in self.inner]
+        return {"step": self.step, "fragments": fragments, "tensors": others, "inner": inner}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore what `saved` returned, on this or another member; the parameters become the global ones."""
@@ -101,6 +110,8 @@ class MemberState:
         for fragment, saved in zip(self.fragments, state["fragments"], strict=True):
             fragment.load_state_dict(saved)
             fragment.mix(0.0, False)
+        for optimizer, saved in zip(self.inner, state["inner"], strict=True):
+            optimizer.load_state_dict(copied(saved))
         self.step, self.before = state["step"], {}
 
     def hand_over(self, formation: Formation, name: str, transport: Transport) -> list[Tensor | None]:
@@ -172,7 +183,8 @@ class MemberState:
         rank, ranks = transport.rank, transport.size
         for number, each in enumerate(self.fragments):
             average = self.before[number] if number in self.before else each.average_state()
-            if average is not None:
+            stays = average is not None and (average["rank"], average["ranks"]) == (rank, ranks)
+            if average is not None and (is_new or not stays or taken[number] is not None):
                 own = 0.0 if is_new else ranks / average["ranks"]
                 part = taken[number]
                 extra = None if part is None else part * ranks

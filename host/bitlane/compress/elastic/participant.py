@@ -13,7 +13,7 @@ from ..collectives.transport import RankFailed, Transport
 from ..ddp.steps import StepRunner
 from ..local.fragments import Fragment
 from .handover import MemberState
-from .membership import RETRY, Formation, Membership, MembershipChanged, VotedOut
+from .membership import RETRY, CoordinatorLost, Formation, Membership, MembershipChanged, VotedOut
 from .mesh import Mesh, MeshTransport, Unreached
 from .settings import ElasticStats, MemberSettings
 
@@ -48,6 +48,8 @@ class Participant:
         Its number; 0 before the first.
     transport : MeshTransport or None
         The connection to the others; None between generations.
+    change_follows : bool
+        Whether the last message announced another generation.
     has_left : bool
         Whether this process is no member any more.
     """
@@ -64,7 +66,7 @@ class Participant:
         self.name, self.generation = settings.own_name, 0
         self.names: tuple[str, ...] = ()
         self.transport: MeshTransport | None = None
-        self.has_left = False
+        self.has_left = self.change_follows = False
         self._coordinator, self._settings, self._text = coordinator, settings, text
         self._state, self._stats, self._runner = state, stats, runner
         self._member: Membership | None = None
@@ -78,8 +80,17 @@ class Participant:
     def wait(self, *kinds: str) -> str:
         """Return the kind of the next message, one of these; errors as in `Membership.wait`."""
         assert self._member is not None
-        kind: str = self._member.wait(*kinds)["kind"]
+        message = self._member.wait(*kinds)
+        self.change_follows = bool(message.get("change_follows"))
+        kind: str = message["kind"]
         return kind
+
+    def await_change(self) -> None:
+        """Form the generation that follows a round at once, so that the others of it need not catch up."""
+        try:
+            self.wait()
+        except MembershipChanged as change:
+            self.follow(change.formation)
 
     def join(self) -> None:
         """Ask the coordinator for a place, and form the first generation with this member.
@@ -117,7 +128,7 @@ class Participant:
             try:
                 self.join()
                 break
-            except VotedOut:  # the coordinator has not noticed the end of the old connection yet
+            except (VotedOut, CoordinatorLost):  # it has not noticed the end of the old connection yet, or ends itself
                 if monotonic() > deadline:
                     raise
                 sleep(RETRY)

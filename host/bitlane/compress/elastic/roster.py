@@ -302,8 +302,9 @@ class Roster:
     def _commit(self, state: str) -> None:
         self._failures, self._accused = 0, Counter()
         self._set_state(self._round, state)
-        self._send(self.members, "commit", generation=self.generation, step=self.step)
-        if len(self.seats) > len(self.members):
+        others_wait = len(self.seats) > len(self.members)
+        self._send(self.members, "commit", generation=self.generation, step=self.step, change_follows=others_wait)
+        if others_wait:
             self._form(with_others=True)
 
     def _set_state(self, step: int, state: str) -> None:

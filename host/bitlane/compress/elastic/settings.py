@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from bitlane.errors import DataError
@@ -37,6 +38,7 @@ class MemberSettings(RoundSettings):
     state: Mapping[str, Any] | None = None
     rejoin: bool = True
     patience: float = 60.0
+    inner_optimizers: Sequence[torch.optim.Optimizer] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,6 +46,9 @@ class MemberSettings(RoundSettings):
             raise DataError(f"name must be a text of 1 to {LONGEST_NAME} characters; got {self.name!r}")
         if self.process_group is not None:
             raise DataError("process_group is not supported: the members of an elastic training connect themselves")
+        for each in self.inner_optimizers:
+            if not isinstance(each, torch.optim.Optimizer):
+                raise DataError(f"inner_optimizers must be a list of torch optimizers; got {type(each).__name__} in it")
         if as_number("patience", self.patience) < 0:
             raise DataError(f"patience must be 0 or more seconds; got {self.patience}")
 

@@ -104,7 +104,7 @@ class GlobalFragment:
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state; "average" is that of the `StepRunner`, None before the first round."""
-        optimizer = _copied(self.optimizer.state_dict())
+        optimizer = copied(self.optimizer.state_dict())
         return {"global": self.vector.clone(), "optimizer": optimizer, "average": self.average_state()}
 
     def average_state(self) -> SavedState | None:
@@ -127,14 +127,14 @@ class GlobalFragment:
             check_identity(state["average"], identity(compressor, rank, ranks, self.fragment.layout))
         trial = self._new_optimizer()
         try:
-            trial.load_state_dict(_copied(state["optimizer"]))
+            trial.load_state_dict(copied(state["optimizer"]))
         except Exception as error:
             raise DataError(f"the saved state of the outer optimizer does not fit {trial!r}: {error}") from error
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `check` has accepted."""
         self.vector.copy_(state["global"])
-        self.optimizer.load_state_dict(_copied(state["optimizer"]))
+        self.optimizer.load_state_dict(copied(state["optimizer"]))
         self.reconnect(self._new_runner, state["average"])
 
     def _new_optimizer(self) -> torch.optim.Optimizer:
@@ -154,10 +154,10 @@ def check_vector(name: str, value: object, like: Tensor) -> None:
         raise DataError(f"{name} in the saved state must be {like.dtype} {list(like.shape)}; got {actual}")
 
 
-def _copied(state: object) -> Any:
+def copied(state: object) -> Any:
     """Return a copy of nested dictionaries, lists and tensors: an optimizer returns its own tensors."""
     if isinstance(state, Mapping):
-        return {name: _copied(value) for name, value in state.items()}
+        return {name: copied(value) for name, value in state.items()}
     if isinstance(state, list | tuple):
-        return type(state)(_copied(value) for value in state)
+        return type(state)(copied(value) for value in state)
     return state.clone() if isinstance(state, Tensor) else state

@@ -104,7 +104,8 @@ def run_member(connection: Connection, enter: Callable[[], None], address: str, 
     optimizer = adamw(model, RATES.inner)[0]
     share = DataShare(len(task.inputs), SIZE.batch, job.every, job.seed)
     size = Size(steps=job.steps)
-    diloco = DyingDiLoCo(model, address, _outer_optimizer, FOUR_BITS, job.every, name=name)
+    settings: dict[str, Any] = {"name": name, "inner_optimizers": [optimizer]}
+    diloco = DyingDiLoCo(model, address, _outer_optimizer, FOUR_BITS, job.every, **settings)
     with diloco:
         while diloco.inner_steps < job.steps:
             begin, counted = time.monotonic(), diloco.stats.rounds
@@ -118,7 +119,7 @@ def run_member(connection: Connection, enter: Callable[[], None], address: str, 
                 diloco.exchanges_left = connection.recv()
             diloco.step()
             if diloco.stats.rounds > counted:
-                seen = RoundReport(diloco.inner_steps, diloco.members, diloco.digest(), time.monotonic())
+                seen = RoundReport(diloco.inner_steps, diloco.round_members, diloco.digest(), time.monotonic())
                 connection.send(seen)
         diloco.finish()
         stats = diloco.stats

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 
 import numpy as np
 import pytest
-from tests.helpers.elastic_members import EVERY, Crew, Plan
+from tests.helpers.elastic_members import EVERY, Crew, Plan, build
 from tests.helpers.elastic_oracle import expected
 
-from bitlane.compress import QSGD, TopK
+from bitlane.compress import DGC, QSGD, ElasticDiLoCo, TopK
+from bitlane.compress.elastic.membership import CoordinatorLost
 from bitlane.compress.local.diloco import FOUR_BITS
+from bitlane.compress.local.local_sgd import take_average
+from bitlane.compress.rank_state import state_of_bytes
+from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
@@ -29,7 +34,12 @@ def check(crew, threads, rounds, compressor=FOUR_BITS, seed=7, **changes):
 
 
 @pytest.mark.parametrize(
-    "compressor", [FOUR_BITS, QSGD(bits=4), TopK(0.1, value_bits=8)], ids=["qsgd", "plain", "topk"]
+    "compressor",
+    [
+        pytest.param(FOUR_BITS, id="qsgd"),
+        pytest.param(QSGD(bits=4), id="plain", marks=pytest.mark.slow),
+        pytest.param(TopK(0.1, value_bits=8), id="topk", marks=pytest.mark.slow),
+    ],
 )
 def test_the_others_go_on_after_a_death_between_rounds(compressor, seed, threads):
     victim = random.Random(seed).choice("abc")
@@ -47,7 +57,15 @@ def test_the_others_go_on_after_a_death_between_rounds(compressor, seed, threads
         assert crew.coordinator.wait(20) == 0
 
 
-@pytest.mark.parametrize("exchanges", [0, 1, 2, -1], ids=["handshake", "codes", "averages", "vote"])
+MOMENTS = [
+    pytest.param(0, id="handshake", marks=pytest.mark.slow),
+    pytest.param(1, id="codes"),
+    pytest.param(2, id="averages", marks=pytest.mark.slow),
+    pytest.param(-1, id="vote", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("exchanges", MOMENTS)
 def test_the_others_repeat_a_round_in_which_a_member_dies(exchanges, seed, threads):
     victim = random.Random(seed).choice("abc")
     with Crew(3) as crew:
@@ -59,6 +77,7 @@ def test_the_others_repeat_a_round_in_which_a_member_dies(exchanges, seed, threa
         assert all(crew.stats(name).repeated == 1 for name in rest)
 
 
+@pytest.mark.slow
 def test_a_round_counts_if_a_member_dies_after_its_vote(seed, threads):
     victim = random.Random(seed).choice("abc")
     with Crew(3) as crew:
@@ -71,6 +90,7 @@ def test_a_round_counts_if_a_member_dies_after_its_vote(seed, threads):
         check(crew, threads, {3: "abc", 6: second, 9: rest, 12: rest}, seed=seed)
 
 
+@pytest.mark.slow
 def test_two_die_at_once_and_the_last_goes_on_alone(seed, threads):
     last = random.Random(seed).choice("abc")
     with Crew(3) as crew:
@@ -95,6 +115,7 @@ def test_a_member_joins_after_a_round(seed, threads):
         check(crew, threads, {3: "ac", 6: "ac", 9: "ac", 12: "abc"}, seed=seed)
 
 
+@pytest.mark.slow
 def test_a_member_dies_and_comes_back(seed, threads):
     with Crew(2) as crew:
         crew.start("a", Plan(seed=seed, gates=(6,)))
@@ -108,6 +129,7 @@ def test_a_member_dies_and_comes_back(seed, threads):
         assert crew.stats("a").lost == ["b"] and crew.stats("b").lost == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heir", ["joins", "stays"])
 def test_a_member_that_leaves_hands_over_what_it_has_not_sent(heir, seed, threads):
     leaver = random.Random(seed).choice("abc")
@@ -128,7 +150,7 @@ def test_a_member_that_leaves_hands_over_what_it_has_not_sent(heir, seed, thread
         assert all(crew.stats(name).lost == [] for name in rest)
 
 
-@pytest.mark.parametrize("where", [None, 0, 1, -1], ids=["training", "handshake", "codes", "vote"])
+@pytest.mark.parametrize("where", [pytest.param(None, id="training", marks=pytest.mark.slow), *MOMENTS])
 def test_a_stopped_member_is_voted_out_and_joins_again(where, seed, threads):
     victim = random.Random(seed).choice("abc")
     rest = "abc".replace(victim, "")
@@ -151,6 +173,7 @@ def test_a_stopped_member_is_voted_out_and_joins_again(where, seed, threads):
         assert crew.stats(victim).rejoined == 1
 
 
+@pytest.mark.slow
 def test_a_stopped_member_ends_with_one_line_if_it_shall_not_rejoin(seed):
     with Crew(2, silence=SILENCE) as crew:
         crew.start("a", Plan(seed=seed))
@@ -178,23 +201,96 @@ def test_a_lost_coordinator_ends_all_members_with_one_line(seed):
             assert error.startswith(f"CoordinatorLost: no coordinator at {crew.address} within 0.5 seconds"), error
 
 
+@pytest.mark.slow
 def test_a_new_coordinator_goes_on_with_the_members(seed, threads):
-    with Crew(2) as crew:
-        for name in "ab":
+    with Crew(3) as crew:
+        for name in "abc":
             crew.start(name, Plan(seed=seed, gates=(6,)))
-        for name in "ab":
+        for name in "abc":
             crew.until(name, "round", 6)
         crew.coordinator.kill()
         crew.coordinator.wait()
         crew.start_coordinator()
-        crew.let_go("a", "b")
+        crew.let_go(*"abc")
         crew.finish()
-        check(crew, threads, dict.fromkeys([3, 6, 9, 12], "ab"), seed=seed)
+        check(crew, threads, dict.fromkeys([3, 6, 9, 12], "abc"), seed=seed)
 
 
+@pytest.mark.slow
 def test_the_coordinator_tells_that_the_state_is_lost(seed):
     with Crew(2) as crew:
         for name in "ab":
             crew.start(name, Plan(seed=seed, signal_in=(6, 1)))
         assert crew.coordinator.wait(60) == 1
         crew.line("all members with the state of step 3 have ended: start again from a checkpoint")
+
+
+@pytest.mark.slow
+def test_fragments_and_local_sgd_go_on_and_lose_nothing(seed):
+    victim = random.Random(seed).choice("abc")
+    settings = {"fragments": 2, "blend": 0.25, "debug": True, "outer_optimizer": take_average}
+    with Crew(3) as crew:
+        for name in "abc":
+            crew.start(name, Plan(seed=seed, settings=settings, dies_before=6 if name == victim else None))
+        crew.finish()
+        rest = tuple("abc".replace(victim, ""))
+        found = {step: members for step, (members, _) in crew.rounds().items()}
+        assert found == {1: tuple("abc"), 3: tuple("abc"), 4: tuple("abc"), **dict.fromkeys([6, 7, 9, 10, 12], rest)}
+        assert [crew.error(name) for name in rest] == ["nothing", "nothing"]
+
+
+@pytest.mark.slow
+def test_a_value_that_is_not_finite_raises_on_all_members(seed):
+    with Crew(2) as crew:
+        crew.start("a", Plan(seed=seed))
+        crew.start("b", Plan(seed=seed, poison=5))
+        for name in "ab":
+            assert crew.error(name).startswith("DataError: step 1: the gradient of rank 1 has NaN"), crew.error(name)
+
+
+@pytest.mark.slow
+def test_a_training_continues_from_its_states(seed, threads):
+    found = {}
+    for steps in (6, 12):
+        with Crew(2) as crew:
+            for name in "ab":
+                crew.start(name, Plan(steps, seed, state=found.get(name, b"")))
+            crew.finish()
+            found = {name: crew.until(name, "state")[1] for name in "ab"}
+            rounds = crew.rounds()
+    members = dict.fromkeys([3, 6, 9, 12], ("a", "b"))
+    wanted = expected(threads, members, FOUR_BITS, seed)
+    assert list(rounds) == [9, 12]
+    assert all(np.array_equal(parameters, wanted[step].numpy()) for step, (_, parameters) in rounds.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"coordinator": "here"}, "coordinator='here': give the address as HOST:PORT"),
+        ({"compressor": DGC()}, "keeps a momentum for each rank"),
+        ({"name": ""}, "name must be a text of 1 to 200 characters; got ''"),
+        ({"process_group": 1}, "process_group is not supported"),
+        ({"inner_optimizers": [3]}, "inner_optimizers must be a list of torch optimizers; got int in it"),
+        ({"patience": -1}, "patience must be 0 or more seconds; got -1"),
+        ({"timeout": 0}, "timeout must be above 0 seconds; got 0"),
+        ({"every": 0}, "every=0"),
+        ({"fragments": 9}, "fragments=9 with every=3"),
+        ({"state": {"step": 3}}, "not a state of ElasticDiLoCo: it has no format, fragments, inner, settings, tensors"),
+        ({"nonfinite": "stop"}, "nonfinite must be one of"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_connects(change, text):
+    arguments = {"coordinator": "127.0.0.1:1", "every": 3, "patience": 0, **change}
+    with pytest.raises(DataError, match=re.escape(text)):
+        ElasticDiLoCo(build(0), arguments.pop("coordinator"), **arguments)
+
+
+def test_a_state_of_other_settings_is_refused(seed):
+    with Crew(1) as crew:
+        crew.start("a", Plan(3, seed))
+        state = state_of_bytes(crew.until("a", "state")[1])
+    with pytest.raises(DataError, match=re.escape("the saved state has Schedule(every=3")):
+        ElasticDiLoCo(build(0), "127.0.0.1:1", every=4, patience=0, state=state)
+    with pytest.raises(CoordinatorLost):
+        ElasticDiLoCo(build(0), "127.0.0.1:1", every=3, patience=0, state=state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -122,7 +124,13 @@ def member_state():
     model[2].weight.requires_grad_(False)
     trained = [each for each in model.parameters() if each.requires_grad]
     fragment = GlobalFragment(Fragment.of(trained), nesterov, lambda: None)
-    return model, MemberState(model, [fragment], QSGD(4))
+    inner = torch.optim.AdamW(trained, lr=0.1)
+    return model, MemberState(model, [fragment], QSGD(4), [inner])
+
+
+def step_of(optimizer):
+    optimizer.step()
+    return optimizer.state_dict()["state"]
 
 
 def test_the_digest_sees_all_that_members_have_alike():
@@ -141,7 +149,11 @@ def test_the_digest_sees_all_that_members_have_alike():
 def test_a_state_has_buffers_and_frozen_parameters_but_not_what_a_member_has_learned():
     model, state = member_state()
     before = {name: each.clone() for name, each in model.state_dict().items()}
+    model(torch.ones(2, 3)).sum().backward()
+    moments = copy.deepcopy(step_of(state.inner[0]))
+    model.load_state_dict(before)
     saved = state.saved()
+    step_of(state.inner[0])
     assert set(saved["tensors"]) == {"2.weight", "1.running_mean", "1.running_var", "1.num_batches_tracked"}
     other_model, other = member_state()
     with torch.no_grad():
@@ -149,5 +161,8 @@ def test_a_state_has_buffers_and_frozen_parameters_but_not_what_a_member_has_lea
             each.add_(1)
     other.load({**saved, "step": 12})
     assert other.step == 12
+    for own, expected in zip(other.inner[0].state_dict()["state"].values(), moments.values(), strict=True):
+        assert own.keys() == expected.keys()
+        assert all(torch.equal(own[name], expected[name]) for name in expected)
     for name, each in other_model.state_dict().items():
         assert torch.equal(each, before[name]), name
