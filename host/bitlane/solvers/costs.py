@@ -21,9 +21,9 @@ from bitlane.support.processors import processors
 from .moments import coded_moments, float_moments
 from .solution import Floats
 
-FORMAT = 3
-TINY, ROWS = 256, 16_384  # rows of the tables that are measured
-FEW, MANY = 32, 256  # their columns
+FORMAT = 4
+TINY, ROWS = 64, 8_192  # rows of the tables that are measured
+FEW, MANY = 128, 512  # their columns: with fewer, codes have costs of a row
 ROUNDS = 5  # of measurements; the least of each counts, so that other programs count little
 ATTEMPTS = 3  # while a rate is implausible: a product takes time
 MEASURED = 1 << 22  # values of a table from which on measuring is worth its time
