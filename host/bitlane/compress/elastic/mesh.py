@@ -178,8 +178,8 @@ class MeshTransport:
         if not self._is_open:
             raise BitlaneError(f"{self.names[self.rank]} has left its generation after an error")
         received = [torch.empty(length, dtype=torch.uint8) for length in lengths]
-        sending = {rank: memoryview(each.cpu().contiguous().numpy()) for rank, each in enumerate(buffers) if len(each)}
-        missing = {rank: memoryview(each.numpy()) for rank, each in enumerate(received) if len(each)}
+        sending = {rank: each.cpu().contiguous().numpy().data for rank, each in enumerate(buffers) if len(each)}
+        missing = {rank: each.numpy().data for rank, each in enumerate(received) if len(each)}
         sending.pop(self.rank, None)
         missing.pop(self.rank, None)
         self.sent += sum(map(len, sending.values()))
