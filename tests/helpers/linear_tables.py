@@ -41,7 +41,7 @@ def losses(loss, scores, labels):
 
 
 def labels_of(random, kind, loss, score):
-    """Numbers or classes -1 and 1 of rows, both of which there are, with noise."""
+    """Noisy numbers of rows, or noisy classes -1 and 1, each of which has a row."""
     noisy = score + random.logistic(size=len(score))
     if loss != "squared_error":
         noisy = np.where(noisy > np.quantile(score, 0.97 if kind == "rare" else 0.5), 1.0, -1.0)

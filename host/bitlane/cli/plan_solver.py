@@ -36,7 +36,7 @@ class PlannedTable(NamedTuple):
     rows, features, model_count : int
     task : {"regression", "classification"}
     part : callable
-        Returns so many of the rows, spread over the table, and their labels.
+        Returns about so many of the rows, spread over the table, and their labels.
     """
 
     name: str
@@ -107,8 +107,7 @@ def _planned_table(arguments: argparse.Namespace) -> PlannedTable:
     def part(rows: int) -> tuple[Any, NDArray[Any]]:
         if rows == table.rows:
             return table.X, table.y
-        some = np.arange(rows) * table.rows // rows
-        some[first * rows // table.rows] = first  # a row of each class
+        some = np.union1d(np.arange(rows) * table.rows // rows, first)  # with a row of each class
         return table.X[some], table.y[some]
 
     return PlannedTable(source_name(arguments.source), table.rows, table.X.shape[1], count, task, part)

@@ -33,7 +33,7 @@ class LinearData(NamedTuple):
 
 
 def regression_data(X: Any, y: ArrayLike, sample_weight: ArrayLike | None, least: int = 2) -> LinearData:
-    """Check the arguments of `LinearRegressor.fit`, of which there are rows at least."""
+    """Check the arguments of `LinearRegressor.fit`; fewer than `least` rows are refused."""
     table = as_table(X, least=least)
     targets = as_targets(y, len(table)).reshape(len(table), -1)
     weights = row_weights(sample_weight, len(table))

@@ -23,7 +23,7 @@ from .solution import Floats
 
 FORMAT = 4
 TINY, ROWS = 64, 8_192  # rows of the tables that are measured
-FEW, MANY = 128, 512  # their columns: with fewer, codes have costs of a row
+FEW, MANY = 128, 512  # their columns: in narrower tables, costs of rows hide those of products
 ROUNDS = 5  # of measurements; the least of each counts, so that other programs count little
 ATTEMPTS = 3  # while a rate is implausible: a product takes time
 MEASURED = 1 << 22  # values of a table from which on measuring is worth its time

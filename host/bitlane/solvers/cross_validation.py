@@ -122,7 +122,7 @@ def _from_moments(
         single = dtype == np.float32
         if single and not (np.isfinite(whole.gram).all() and np.isfinite(whole.products).all()):
             return None
-        if rounded or codes is None:
+        if rounded or (codes is None and not problem.l1_ratio):
             centered = CenteredMoments.of(whole, problem.fit_intercept)
             rough, inverse = centered.ridge(min(alphas) * (1 - problem.l1_ratio) * whole.weight)
             if codes is None:

@@ -151,7 +151,7 @@ class StandardRows:
 
     def _standardise_codes(self, span: slice, tile: Singles) -> None:
         """Write some rows of few bits to a tile, without decoding them first."""
-        coded, stored = self._X[span].coded, self._X.column_codes.active
+        coded, stored = self._X.coded.take_rows(span), self._X.column_codes.active
         which, scale = np.searchsorted(stored, self.active), coded.scale
         unit = scale.unit[which]
         mean = ((self.mean - scale.center[which]) / unit - 0.5).astype(np.float32)

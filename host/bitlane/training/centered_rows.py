@@ -21,9 +21,8 @@ STEPS = 3  # of Newton's method
 ITERATIONS = 30  # of conjugate gradients for a step
 SETTLED = 1e-3  # of what the first step promises: a further step that promises less is not taken
 SHORTEST = 0.05  # share of a step
-FINITE = (
-    1 / 4
-)  # share of the damping that estimates have: more hides directions of little curvature, less shows rounding
+# Share of the damping that estimates have: more hides directions of little curvature, less shows rounding.
+FINITE = 1 / 4
 SCORE_LIMIT = -RESIDUAL.minimum * 2.0**-RESIDUAL.fraction
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bitlane.contract.layout import BURST_BEATS
+
 TICKS = 1024  # of a cycle
 
 
@@ -63,7 +65,9 @@ class DramTiming:
         ValueError
             The refreshes leave no time for a burst.
         """
-        if self.refresh_every < 2 * self.refresh:
+        burst = 1e9 * BURST_BEATS * port_bytes / self.bytes_per_second
+        opening = self.precharge + self.activate + self.column
+        if self.refresh_every < max(2 * self.refresh, self.refresh + self.precharge + opening + burst):
             raise ValueError(
                 f"a refresh of {self.refresh:g} ns every {self.refresh_every:g} ns leaves no time for bursts"
             )

@@ -63,7 +63,7 @@ class PassCount(NamedTuple):
 def passes_to(problem: FitProblem, optimum: float, target: float = TARGET) -> PassCount:
     """Return what the fit with the largest tolerance takes whose objective is at most `target` above the optimum.
 
-    If there is none, it is the fit with the smallest one.
+    If no tolerance is small enough, that is the fit with the smallest.
     """
     y = problem.y.astype(np.float64)
     for tolerance in TOLERANCES:

@@ -128,6 +128,8 @@ def test_times_are_those_of_the_data_sheet() -> None:
     assert dataclasses.astuple(ticks)[:2] == (16, 1024)
     with pytest.raises(ValueError, match="a refresh of 350 ns every 600 ns leaves no time"):
         dataclasses.replace(HBM2, refresh_every=600.0).ticks(300e6, 32)
+    with pytest.raises(ValueError, match="leaves no time for bursts"):  # a bus that is too slow for one
+        dataclasses.replace(HBM2, bytes_per_second=1e6).ticks(300e6, 32)
 
 
 def test_the_fields_are_those_of_the_simulator() -> None:

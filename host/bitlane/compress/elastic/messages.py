@@ -18,7 +18,7 @@ def packed(kind: str, content: Message) -> bytes:
 
 
 def unpacked(line: bytes) -> dict[str, Any]:
-    """Return the message of a line; raise DataError if it is none."""
+    """Return the message of a line; raise DataError if the line is not a message."""
     try:
         message = json.loads(line)
     except ValueError:
