@@ -1,5 +1,6 @@
 """Packed words against a packer with Python integers, and the speed of packing."""
 
+import math
 import time
 
 import numpy as np
@@ -277,13 +278,10 @@ def test_arrays_of_wrong_shape_are_refused():
 
 
 def seconds(work):
-    """Return the minimum CPU time of three runs in seconds, which other processes hardly affect."""
-    found = []
-    for _ in range(3):
-        began = time.process_time()
-        work()
-        found.append(time.process_time() - began)
-    return min(found)
+    """Return the CPU time of a run in seconds, which other processes hardly affect."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 @pytest.mark.parametrize("rows_per_beat", [1, 8])
@@ -317,4 +315,10 @@ def test_encoding_takes_less_than_a_slow_sort_and_a_half(seed, rows_per_beat):
                     words = draw_words(of_rows[rows], geometry.features)
                     pack_draws(draw_codes(positions, precision, words), geometry, groups)
 
-    assert seconds(encode) < 1.5 * seconds(lambda: np.sort(values, axis=None, kind="stable"))
+    encoding = sorting = math.inf
+    for _ in range(7):  # in turns, the least of each: what else runs on the machine may slow one of them
+        sorting = min(sorting, seconds(lambda: np.sort(values, axis=None, kind="stable")))
+        encoding = min(encoding, seconds(encode))
+        if encoding < 1.5 * sorting:
+            break
+    assert encoding < 1.5 * sorting
