@@ -81,7 +81,10 @@ def _reason(problem: Problem, chosen: str, solver: str) -> str:
     if chosen == "newton":
         return f"{problem.loss} with few columns: exact rows are read a few times"
     if problem.has_curvature:
-        return f"Hessians of {problem.table.shape[1]} columns take longer than passes over codes"
+        columns, models = problem.table.shape[1], problem.targets.shape[1]
+        if columns > _most_columns(problem):
+            return f"Hessians of {columns} columns take longer than passes over codes"
+        return f"Hessians of {columns} columns for {models} models take too much memory"
     return f"{problem.loss} with an L1 penalty" if problem.lasso else f"{problem.loss} has no second derivative"
 
 
@@ -91,8 +94,12 @@ def _has_small_hessians(problem: Problem, folds: int = 1) -> bool:
     Folds share them, and no others.
     """
     columns = problem.table.shape[1]
-    most = NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
-    return bool(columns <= most and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS)
+    return bool(columns <= _most_columns(problem, folds) and problem.targets.shape[1] * columns**2 <= MOST_HESSIANS)
+
+
+def _most_columns(problem: Problem, folds: int = 1) -> int:
+    """Return the columns up to which Hessians of exact rows take less time than passes over codes."""
+    return NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
 
 
 def solve_by_passes(problem: Problem) -> Solution:

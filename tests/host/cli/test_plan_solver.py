@@ -69,6 +69,12 @@ def test_many_columns_have_passes(monkeypatch, capsys):
     assert found["reason"] == "Hessians of 4 columns take longer than passes over codes"
 
 
+def test_many_models_have_passes(monkeypatch, capsys):
+    monkeypatch.setattr("bitlane.solvers.solve.MOST_HESSIANS", 31)
+    found = planned(capsys, *SIZE, "--solver", "auto", "--loss", "log_loss", "--models", "3")
+    assert found["reason"] == "Hessians of 4 columns for 3 models take too much memory"
+
+
 def test_a_large_table_is_measured_in_part(capsys, monkeypatch):
     monkeypatch.setattr("bitlane.cli.plan_solver.MEASURED", 1)
     monkeypatch.setattr("bitlane.cli.plan_solver.gram_rates", lambda: (Rate(1, 0, 0), Rate(2, 0, 0)))
