@@ -23,7 +23,7 @@ from .certificate import duality_gaps
 from .coded_objective import CodedObjective
 from .exact_rows import exact_center
 from .linear_models import LinearModels
-from .rounding import rounding_bound
+from .quasi_newton import ENOUGH, QuasiNewton, passes_of_newton, suits
 from .sampled_newton import FIRST_REACH, SampledNewton
 
 FIRST_WIDTH = 2.0  # of the smooth part of hinge
@@ -36,6 +36,8 @@ PROOF, HINGE_PROOF = 0.1, 1e-3
 NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
 SHORTER = 0.1  # of a step after which exact rows have a larger objective
 SPREADS = 4.0  # of rounding, which exact rows may take across the smooth part of hinge
+MOST_LEFT = 0.99  # of the way to the optimum, after a round
+ANYWHERE = 1 / 12  # mean square of what a value is off its code, in units of codes
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
@@ -51,10 +53,11 @@ class CenteredFit:
     objectives : float64 array [models]
         On the coded rows; after a refinement on the exact rows.
     gaps : float64 array [models]
-        Duality gaps on the coded rows: no optimum is further below its objective. Infinite for a model without a
-        penalty, and after a refinement.
+        Duality gaps on the coded rows, after a refinement bounds by the gradient of the exact rows: no optimum is
+        further below its objective. Infinite without a penalty, and after a refinement for hinge or with an L1 penalty.
     estimates : float64 array [models]
-        Of what the objective is above its optimum: what the next step of Newton's method would gain.
+        Of what the objective is above its optimum: what the next step of Newton's method would gain. After a refinement
+        with more for what the rounding of codes hides from that step.
     converged : bool array [models]
         Whether the gap or the estimate is within the tolerance.
     iterations, passes, exact_reads, bytes_read : int
@@ -80,7 +83,7 @@ def solve_centered(
     max_passes: int = 100,
     exact: Any = None,
     refine: int = 0,
-    clipped: bool = True,
+    variances: Floats | None = None,
     threads: int = 1,
 ) -> CenteredFit:
     """Minimise the objectives of many models over the same rows.
@@ -106,8 +109,9 @@ def solve_centered(
         The values of the stored columns that the codes stand for.
     refine : int, default=0
         How often, at most, the models are corrected by the exact rows, which are read once more than that.
-    clipped : bool, default=True
-        Whether values may be clipped. If not, exact rows are read only where `rounding_bound` is above the tolerance.
+    variances : float64 array [m], optional
+        About the mean squares of what codes are off the exact values, in user units. By default, values are anywhere
+        in their intervals, and some may be clipped.
     threads : int, default=1
         Of the passes.
 
@@ -117,16 +121,24 @@ def solve_centered(
     """
     objective = CodedObjective(rows, models, threads)
     near = None if models.near is None else objective.parameters(*models.near)
-    search = SampledNewton(objective, _constants(objective), near=near)
-    objectives, gaps = _minimise(objective, search, tol, max_passes)
+    search: QuasiNewton | SampledNewton
+    kind: type[QuasiNewton | SampledNewton] = QuasiNewton if suits(objective) else SampledNewton
+    search, iterations = kind(objective, _constants(objective), near=near), 0
+    most = max_passes if kind is SampledNewton else min(max_passes, round(ENOUGH * passes_of_newton(objective)))
+    objectives, gaps = _minimise(objective, search, tol, most)
+    unproved = not (gaps <= tol * np.maximum(objectives, search.floors)).all()
+    if kind is QuasiNewton and unproved and objective.passes < max_passes:
+        iterations, kind = search.iterations, SampledNewton
+        search = SampledNewton(objective, _constants(objective), near=search.points)
+        objectives, gaps = _minimise(objective, search, tol, max_passes)
     floors = search.floors
-    points, iterations, reads = search.points, search.iterations, 0
+    points, reads = search.points, 0
+    iterations += search.iterations
     estimates = search.estimates
-    if exact is not None and not clipped:
-        over = rounding_bound(objective, points, objectives)
-        exact = exact if (over > tol * np.maximum(objectives, floors)).any() else None
+    rounding = np.full(rows.shape[1], ANYWHERE) if variances is None else variances / rows.scale.unit**2
+    clipped = variances is None or bool((rounding > 2 * ANYWHERE).any())
     best = objectives if exact is None or not refine else np.full(len(models), np.inf)
-    best_points = points
+    best_points, before, unsolved = points, *np.full((2, len(models)), np.inf)
     for round_ in range(refine + 1 if exact is not None and refine else 0):
         objectives = exact_center(objective, points, exact)
         reads += 1
@@ -139,13 +151,20 @@ def solve_centered(
             continue
         spread = np.sqrt((points[:, : rows.shape[1]] ** 2).sum(axis=1) / 12)  # of scores, by the rounding of codes
         reach = FIRST_REACH if clipped else objective.smooth_loss.width + SPREADS * spread
-        search = SampledNewton(objective, np.zeros_like(points), reach)
+        start_at = np.zeros_like(points)
+        if kind is QuasiNewton:
+            search = QuasiNewton(objective, start_at)
+        else:
+            search = SampledNewton(objective, start_at, reach, rounding=rounding)
         passes = max_passes if round_ < refine else 1
         start = objective.passes
         search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), start + passes)
-        estimates = search.first_decrements
+        slow = search.first_decrements / (1 - _left_by_round(search.first_decrements, before, unsolved))
+        gaps, estimates = search.first_bounds, np.maximum(search.first_estimates, slow)
+        before, unsolved = search.first_decrements, search.decrements
         iterations += search.iterations
-        if (estimates <= tol * np.maximum(objectives, floors)).all() or round_ == refine:
+        within = np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors)
+        if within.all() or round_ == refine:
             break
         points = points + search.points
     objectives, points = best, best_points
@@ -166,7 +185,9 @@ def solve_centered(
     )
 
 
-def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_passes: int) -> tuple[Floats, Floats]:
+def _minimise(
+    objective: CodedObjective, search: QuasiNewton | SampledNewton, tol: float, max_passes: int
+) -> tuple[Floats, Floats]:
     """Search until the duality gaps of all models are within the tolerance; return their objectives and gaps."""
     models = objective.models
     hinge, count = models.smooth_loss.name == "hinge", len(models)
@@ -198,6 +219,18 @@ def _minimise(objective: CodedObjective, search: SampledNewton, tol: float, max_
             share = (ROOM * wanted[left] / gaps[left]) ** powers[left]
             promised[left] = np.maximum(least, np.minimum(promised[left], 0.5 * tol) * np.clip(share, 1e-4, 0.5))
     return objectives, gaps
+
+
+def _left_by_round(promised: Floats, before: Floats, unsolved: Floats) -> Floats:
+    """Return what a round of a refinement leaves of the way to the optimum, as a share, by what steps promise.
+
+    Parameters
+    ----------
+    promised, before, unsolved : float64 arrays [models]
+        What the first step of this round and of the last one promised, and what the last one left on the codes.
+    """
+    more = np.maximum(promised - np.where(np.isinf(unsolved), promised, unsolved), 0.0)
+    return np.minimum(np.sqrt(more / np.maximum(before, 1e-300)), MOST_LEFT)
 
 
 def _constants(objective: CodedObjective) -> Floats:

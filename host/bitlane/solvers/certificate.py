@@ -52,3 +52,24 @@ def duality_gaps(
     values = sums.losses / totals + penalty.total(points)
     duals = -bounded * conjugates - penalty.conjugate(slopes * bounded[:, None])
     return values, np.where(models.alpha[chosen] > 0, np.maximum(values - duals, 0.0), np.inf)
+
+
+def bound_of_gradient(gradients: Floats, ridge: Floats, curvatures: Floats | float) -> Floats:
+    """Return what models with an L2 penalty are above their optimum, at most, by their gradients alone: [...].
+
+    An objective is strongly convex in all parameters but the intercept. What that adds is taken for ``g**2 / 2`` over
+    the mean second derivative of the loss.
+
+    Parameters
+    ----------
+    gradients : float64 array [..., n]
+    ridge : float64 array [n]
+        0 for the intercept, which is the last.
+    curvatures : float64 array [...] or float
+        Mean second derivatives of the loss.
+    """
+    convexity = np.broadcast_to(ridge, gradients.shape).copy()
+    if not ridge[-1]:
+        convexity[..., -1] = curvatures
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(np.where(gradients == 0, 0.0, gradients**2 / convexity).sum(axis=-1) / 2)

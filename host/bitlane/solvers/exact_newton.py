@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .centered import warn_of_separable
+from .certificate import bound_of_gradient
 from .coded_tables import stored_bytes
 from .exact_sums import ExactSums, RowSums
 from .losses import SmoothLoss
@@ -164,19 +165,30 @@ class NewtonModels:
     def made_reliable(self, fit: NewtonFit, tol: float, most: int = MOST_STEPS) -> NewtonFit:
         """Return a fit of the only set; where its gaps are not reliable, it is continued with smaller tolerances.
 
-        If they are still not reliable then, each is the whole objective, which cannot fall by more.
+        If they are still not reliable then, each is what bounds it: the gradient beside the penalty, or the whole
+        objective, which cannot fall by more.
         """
         wanted = tol
         for _ in range(ROUNDS):
+            bounds = self._bounds(fit)
+            proved = reliable = bounds <= tol * np.maximum(fit.values, self.floors)
+            if proved.all():
+                break
             if fit.of_hessians is not None:
-                reliable = self._reliable(fit, fit.of_hessians)
+                reliable = proved | self._reliable(fit, fit.of_hessians)
                 if reliable.all() or not fit.converged.all():
                     break
                 wanted /= 10
             more = self.minimise(fit.points, wanted, most - fit.steps, row_sums=fit.row_sums)
             fit = more._replace(steps=fit.steps + more.steps)
-        gaps = np.where(reliable | ~np.isfinite(fit.gaps), fit.gaps, fit.values)
+        estimated = (reliable & ~proved) | ~np.isfinite(fit.gaps)
+        gaps = np.where(estimated, fit.gaps, np.minimum(fit.values, bounds))
         return fit._replace(gaps=gaps, converged=gaps <= tol * np.maximum(fit.values, self.floors))
+
+    def _bounds(self, fit: NewtonFit) -> Floats:
+        """Return what the objectives are above their optimum at most, [sets, targets]; infinite without a penalty."""
+        gradients = self.objectives(fit.points, fit.row_sums)[1]
+        return bound_of_gradient(gradients, self.ridge, fit.hessians[..., -1, -1])
 
     def _reliable(self, fit: NewtonFit, of_hessians: Floats) -> NDArray[np.bool_]:
         """Return whether gaps [1, targets] say how far the optimum is, after one more read.

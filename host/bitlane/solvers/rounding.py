@@ -6,7 +6,6 @@ import numpy as np
 
 from bitlane.encoded.coded_rows import Floats
 
-from .coded_objective import CodedObjective
 from .gram_inverse import GramInverse
 from .least_squares import CenteredMoments, LeastSquares
 
@@ -71,27 +70,3 @@ def product_excess(inverse: GramInverse, solution: LeastSquares, centered: Cente
     over = ((e**2 * inflation.sum() + e) * total + missed) / np.maximum(objective, least)
     seen = not single or (solution.rank == solution.varying and inflation.max(initial=0.0) <= MOST_INFLATED)
     return over if seen else np.full_like(over, np.inf)
-
-
-def rounding_bound(objective: CodedObjective, points: Floats, values: Floats) -> Floats:
-    """Return about how far models on codes are above the minimum on the values, at most: float64 [models].
-
-    Rounding changes a score by a number of variance s2, the sum of ``(coefficient * unit)**2 / 12``. At any model that
-    changes the mean loss by ``c s2 / 2``, with c the mean of the second derivative, and at random by about
-    ``sqrt(g2 s2 / rows)``, with g2 the mean of the squared slope. The minimum is moved by twice that at most. Of log
-    loss neither c nor g2 is above the loss.
-
-    Parameters
-    ----------
-    objective : CodedObjective
-    points : float64 array [models, n]
-        Parameters in units of codes.
-    values : float64 array [models]
-        The objective there.
-    """
-    rows, columns = objective.rows.shape
-    loss, spread = objective.smooth_loss.name, (points[:, :columns] ** 2).sum(axis=1) / 12
-    ones = np.ones(len(values))
-    bend = {"log_loss": np.minimum(0.25, values), "squared_hinge": 2 * ones}.get(loss, ones)
-    slope = {"log_loss": values, "squared_error": 2 * values, "squared_hinge": 4 * values}.get(loss, ones)
-    return np.asarray(bend * spread + 2 * np.sqrt(slope * spread / rows))

@@ -9,6 +9,7 @@ import numpy as np
 
 from bitlane.encoded.coded_rows import Codes, Floats
 
+from .certificate import bound_of_gradient
 from .coded_objective import Chosen, CodedObjective, Evaluation
 from .coordinates import least_model
 from .reference_pass import Singles
@@ -30,6 +31,8 @@ DAMPING, HINGE_DAMPING = 1e-9, 1e-7
 UNSEEN, LEAST_UNSEEN, SEEN, MOST_UNSEEN = 1.0, 2.0**-12, 2.0**-6, 2.0**40
 FAILED, WORSE, BETTER = 16.0, 4.0, 0.25  # factors
 KEPT, BROKEN = 0.75, 0.25  # of a promise
+ROUNDED = 4.0  # times what rounds values, that is taken off a Hessian of codes
+SINGULAR = 1e-7  # least eigenvalue of a Hessian with a diagonal of 1: the rounding of float32
 # Of hinge: margins around 1 within which rows count for a Hessian. More than those of the smooth part, as a step moves
 # rows across it; less after each step that helps.
 FIRST_REACH = 1.0
@@ -48,6 +51,9 @@ class SampledNewton:
         Of hinge: margins around 1 within which rows count for the first Hessian.
     near : float64 array [models, n], optional
         Where the models start if that is better than `points`, which then are the best constant models.
+    rounding : float64 array [m], optional
+        About the mean squares of what codes are off values that have the gradient where the models start, in units of
+        codes. Then `first_estimates` are of these values.
 
     Attributes
     ----------
@@ -59,8 +65,10 @@ class SampledNewton:
         What the next step promises.
     estimates : float64 array [models]
         Of what the objective is above its optimum, when a search ends.
-    first_decrements : float64 array [models]
-        What the first step promised.
+    first_decrements, first_estimates : float64 arrays [models]
+        What the first step promised, and what the objective was above its optimum then.
+    first_bounds : float64 array [models]
+        What it was at most: `bound_of_gradient`; infinite for hinge, and with an L1 penalty.
     floors : float64 array [models]
         A small share of the objectives at the start.
     slope_sums, slope_sizes : float64 arrays [models]
@@ -74,11 +82,13 @@ class SampledNewton:
         points: Floats,
         reach: Floats | float = FIRST_REACH,
         near: Floats | None = None,
+        rounding: Floats | None = None,
     ):
         count = len(points)
         self.objective, self.points, self._near = objective, points, near
         self.objectives, self.decrements, self.estimates = np.full((3, count), np.inf)
-        self.first_decrements, self.floors = np.full(count, np.inf), np.zeros(count)
+        self.first_decrements, self.first_estimates, self.first_bounds = np.full((3, count), np.inf)
+        self.floors, self._rounding = np.zeros(count), rounding
         self.slope_sums, self.slope_sizes = np.zeros((2, count))
         self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
         self._lengths, self.iterations = np.ones(count), 0
@@ -179,7 +189,13 @@ class SampledNewton:
         self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].sum(dtype=np.float64))
         self._set_step(k)
         if first:
-            self.first_decrements[k] = self.decrements[k]
+            self.first_decrements[k] = self.first_estimates[k] = self.decrements[k]
+            if self._rounding is not None:
+                self.first_estimates[k] = self._on_values(k, self._rounding)
+            if self.objective.smooth_loss.name != "hinge" and not self.objective.penalty.lasso[k].any():
+                curvature = self._samples[k][2] / self.objective.totals[k]
+                ridge = self.objective.penalty.ridge[k]
+                self.first_bounds[k] = float(bound_of_gradient(self.gradients[k], ridge, curvature))
 
     def _set_step(self, k: int) -> None:
         """Set the next step of a model from its sample of rows, and what it promises."""
@@ -193,16 +209,44 @@ class SampledNewton:
         return float(self.estimates[k])
 
     def _step(self, k: int, unseen: float) -> tuple[Floats, float]:
-        """Return the step of a model from its sample of rows, and what it promises."""
-        hessian, slope = self._hessian(k, unseen), self.gradients[k]
-        lasso = self.objective.penalty.lasso[k]
+        """Return the step of a model from its sample of rows, and what it promises; infinite where that rounds."""
+        return self._least(k, self._hessian(k, unseen))
+
+    def _least(self, k: int, hessian: Floats) -> tuple[Floats, float]:
+        slope, lasso = self.gradients[k], self.objective.penalty.lasso[k]
         if lasso.any():
             whole = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
             step = least_model(hessian, slope, whole, lasso)
             change = (lasso * (np.abs(whole + step) - np.abs(whole))).sum()
         else:
             step, change = -np.linalg.solve(hessian, slope), 0.0
-        return step, -float(slope @ step + 0.5 * step @ hessian @ step + change)
+        promised = -float(slope @ step + 0.5 * step @ hessian @ step + change)
+        return step, promised if promised >= 0 else math.inf
+
+    def _on_values(self, k: int, rounding: Floats) -> float:
+        """Return what the optimum on values may be below the objective, whose gradient is that of the values.
+
+        A Hessian of codes is that of the values and of what rounds them, which is the larger part where columns are
+        nearly combinations of others. That of the values is not below the penalty.
+        """
+        hessian = self._hessian(k, min(float(self._unseen[k]), SEEN))
+        diagonal = np.diagonal(hessian)
+        size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scaled, noise = hessian / np.outer(size, size), np.zeros(len(size))
+        noise[: len(rounding)] = ROUNDED * self._samples[k][2] / self.objective.totals[k] * rounding
+        noise /= size**2
+        reduced = scaled - np.diag(noise)
+        try:
+            np.linalg.cholesky(reduced)
+        except np.linalg.LinAlgError:
+            if self.objective.penalty.lasso[k].any():
+                return math.inf
+            curvatures, directions = np.linalg.eigh(scaled)
+            squares = directions**2
+            least = np.maximum((self.objective.penalty.ridge[k] / size**2) @ squares, SINGULAR)
+            slopes = (self.gradients[k] / size) @ directions
+            return float((slopes**2 / np.maximum(curvatures - noise @ squares, least)).sum() / 2)
+        return self._least(k, reduced * np.outer(size, size))[1]
 
     def _hessian(self, k: int, unseen: float) -> Floats:
         objective = self.objective

@@ -14,7 +14,7 @@ from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
 from .centered import CenteredFit, solve_centered
-from .coded_tables import are_clipped, encoded, exact_rows, stored_bytes
+from .coded_tables import code_variances, encoded, exact_rows, stored_bytes
 from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
@@ -51,7 +51,7 @@ def solve(problem: Problem, solver: str = "auto") -> Solution:
 def solve_by_newton(problem: Problem) -> Solution:
     """Solve on exact rows by Newton's method, and by passes where its last promise says too little."""
     found = exact_newton(problem)
-    return found if found.converged.all() else solve_by_passes(problem)
+    return found if found.converged.all() else solve_by_passes(problem, found)
 
 
 def chosen_solver(problem: Problem, solver: str, folds: int = 1) -> str:
@@ -102,8 +102,16 @@ def _most_columns(problem: Problem, folds: int = 1) -> int:
     return NARROW_CODES if isinstance(problem.table, EncodedTable) and folds == 1 else NARROW
 
 
-def solve_by_passes(problem: Problem) -> Solution:
-    """Solve by passes over rows of few bits, and over exact rows where rounding may cost more than the tolerance."""
+def solve_by_passes(problem: Problem, doubtful: Solution | None = None) -> Solution:
+    """Solve by passes over rows of few bits, and over the exact rows some times.
+
+    Parameters
+    ----------
+    problem : Problem
+    doubtful : Solution, optional
+        What Newton's method on exact rows has found, where its promise says too little. That of passes says no more
+        then, so that only a gap counts.
+    """
     table, rows, shift = problem.table, encoded(problem), shift_of(problem)
     models = linear_models(
         problem.targets - shift,
@@ -117,10 +125,14 @@ def solve_by_passes(problem: Problem) -> Solution:
     if problem.near is not None:
         models = replace(models, near=_of_stored_columns(*problem.near, rows, shift))
     fit = fit_by_passes(problem, rows, models)
-    unfinished = not fit.converged.all() and exact_rows(problem, rows) is not None
-    found = _on_exact_rows(problem) if unfinished else None
-    if found is not None and (found.objective <= fit.objectives * (1 + problem.tol)).all():
-        return found
+    excess, converged = np.minimum(fit.gaps, fit.estimates), fit.converged
+    if doubtful is not None:
+        excess = np.minimum(fit.gaps, fit.objectives)
+        converged = excess <= problem.tol * fit.objectives
+    if not converged.all():
+        found = doubtful or (_on_exact_rows(problem) if exact_rows(problem, rows) is not None else None)
+        if found is not None and (found.objective <= fit.objectives * (1 + problem.tol)).all():
+            return found
     coef = np.zeros((len(models), table.shape[1]))
     coef[:, columns] = fit.coefficients
     return Solution(
@@ -128,8 +140,8 @@ def solve_by_passes(problem: Problem) -> Solution:
         coef,
         fit.intercepts + shift,
         fit.objectives,
-        np.minimum(fit.gaps, fit.estimates),
-        fit.converged,
+        excess,
+        converged,
         fit.iterations,
         fit.passes + fit.exact_reads,
         fit.bytes_read + (encoding_reads + fit.exact_reads) * stored_bytes(table),
@@ -138,9 +150,9 @@ def solve_by_passes(problem: Problem) -> Solution:
 
 def fit_by_passes(problem: Problem, rows: EncodedTable, models: LinearModels) -> CenteredFit:
     """Fit models to the codes of the table of a problem, and to its values where codes may cost too much."""
-    exact, clipped = exact_rows(problem, rows), are_clipped(problem, rows)
+    exact, variances = exact_rows(problem, rows), code_variances(problem, rows)
     return solve_centered(
-        rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, clipped=clipped, threads=processors()
+        rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, variances, threads=processors()
     )
 
 

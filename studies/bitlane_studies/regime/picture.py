@@ -1,4 +1,4 @@
-"""The picture of the map: each cell a dot, to the right where bitlane is quicker."""
+"""The picture of the map: each cell a dot, to the right where bitlane is quicker; a circle from an encoded table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "bitlane", "font.size": 9}
 COLOURS = {"squared_error": "#1b6ca8", "log_loss": "#c8553d", "hinge": "#588157"}
 WORDS = {"squared_error": "squares", "log_loss": "log loss", "hinge": "hinge"}
+STORED = "from an encoded table"
 FARTHEST = 100.0  # a factor beyond it is drawn at it
 
 
@@ -20,8 +21,8 @@ class PictureRow(NamedTuple):
     ----------
     text : str
         The cell in words.
-    factor : float
-        The best rival's time over ours.
+    factor, stored : float
+        The best rival's time over ours, and over that from an encoded table; nan if there is none.
     loss : str
     rival : str
         The best rival's name.
@@ -29,6 +30,7 @@ class PictureRow(NamedTuple):
 
     text: str
     factor: float
+    stored: float
     loss: str
     rival: str
 
@@ -42,10 +44,11 @@ def draw(rows: Sequence[PictureRow], path: Path) -> None:
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(8, 1.2 + 0.22 * max(len(shown), 1)), layout="constrained")
         for place, row in enumerate(shown):
-            x = min(max(row.factor, 1 / FARTHEST), FARTHEST)
+            x, stored = (min(max(factor, 1 / FARTHEST), FARTHEST) for factor in (row.factor, row.stored))
             axis.plot([1, x], [place, place], color=COLOURS[row.loss], linewidth=1.2)
             axis.plot(x, place, "o", color=COLOURS[row.loss], markersize=5)
-            side, near = ("left", 1.06) if x < 1 else ("right", 1 / 1.06)
+            axis.plot(stored, place, "o", color=COLOURS[row.loss], markersize=5, markerfacecolor="none")
+            side, near = ("left", 1.06) if max(x, stored) < 1 else ("right", 1 / 1.06)
             axis.text(near, place, row.rival, ha=side, va="center", fontsize=7, color="#666666")
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_xscale("log")
@@ -58,6 +61,7 @@ def draw(rows: Sequence[PictureRow], path: Path) -> None:
         axis.spines[["top", "right", "left"]].set_visible(False)
         axis.tick_params(axis="y", length=0)
         handles = [Line2D([], [], color=colour, marker="o", label=WORDS[loss]) for loss, colour in COLOURS.items()]
+        handles.append(Line2D([], [], color="black", marker="o", markerfacecolor="none", linewidth=0, label=STORED))
         axis.legend(handles=handles, loc="lower right", frameon=False)
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)

@@ -25,8 +25,8 @@ class CellVerdict(NamedTuple):
         The quickest program of each side that reached the target from the table of floats.
     stored : dict or None
         Our quickest program that starts from an encoded table, which takes no part in the verdict.
-    factor : float
-        The rival's time over ours: above 1 bitlane wins; nan if a side has none.
+    factor, stored_factor : float
+        The rival's time over ours, and over that from an encoded table: above 1 bitlane wins; nan if a side has none.
     """
 
     cell: dict[str, Any]
@@ -34,6 +34,7 @@ class CellVerdict(NamedTuple):
     rival: dict[str, Any] | None
     stored: dict[str, Any] | None
     factor: float
+    stored_factor: float
 
 
 def seconds_of(program: dict[str, Any] | None, target: str, kind: str = "warm") -> float:
@@ -55,8 +56,10 @@ def verdict(cell: dict[str, Any], target: str = TENTH) -> CellVerdict:
     mine = [each for each in cell["programs"] if each["ours"]]
     ours = quickest(each for each in mine if not each["given"])
     rival = quickest(each for each in cell["programs"] if not each["ours"])
-    factor = seconds_of(rival, target) / seconds_of(ours, target) if ours and rival else math.nan
-    return CellVerdict(cell, ours, rival, quickest(each for each in mine if each["given"]), factor)
+    stored = quickest(each for each in mine if each["given"])
+    rivals = seconds_of(rival, target)
+    factors = [rivals / seconds_of(each, target) if each and rival else math.nan for each in (ours, stored)]
+    return CellVerdict(cell, ours, rival, stored, *factors)
 
 
 def winner(found: CellVerdict) -> str:
@@ -151,6 +154,9 @@ def write_report(measured: Sequence[dict[str, Any]], folder: Path) -> str:
     (folder / "map.md").write_text(text + "\n", encoding="utf-8")
     (folder / "programs.md").write_text(programs_text(measured), encoding="utf-8")
     verdicts = [verdict(cell) for cell in measured]
-    named = [PictureRow(about(each.cell), each.factor, each.cell["loss"], _name(each.rival)) for each in verdicts]
+    named = [
+        PictureRow(about(each.cell), each.factor, each.stored_factor, each.cell["loss"], _name(each.rival))
+        for each in verdicts
+    ]
     draw(named, folder / "map.svg")
     return text
