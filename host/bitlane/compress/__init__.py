@@ -16,6 +16,7 @@ _WHERE = {
     "DDPCompression": "bitlane.compress.ddp.hook",
     "DGC": "bitlane.compress.compressors.dgc",
     "DiLoCo": "bitlane.compress.local.diloco",
+    "Dion": "bitlane.compress.dion.optimizer",
     "DataShare": "bitlane.compress.elastic.shares",
     "EFSign": "bitlane.compress.compressors.dense",
     "ElasticDiLoCo": "bitlane.compress.elastic.diloco",

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -48,6 +48,28 @@ from .factors import Float32Quantizer, LogQuantizer
 from .matrix import GradientMatrix
 from .orthonormal import load_linear_algebra, orthonormalize
 from .settings import checked_bits, checked_flag, replace_setting
+
+
+class LowRank(Protocol):
+    """The settings that a `LowRankReducer` reads."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the drawn columns of Q."""
+        ...
+
+    @property
+    def warm_start(self) -> bool:
+        """Whether a step starts with the factor Q of the previous one."""
+        ...
+
+    def factor_columns(self, layout: Layout) -> list[int]:
+        """Return the columns of the factors of each parameter; 0 if it is not factored."""
+        ...
+
+    def quantizer(self, bits: int) -> Quantizer:
+        """Return the quantizer of the factors, and of the parameters that are not factored."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,10 @@ class PowerSGD:
 
     def __post_init__(self) -> None:
         _check_settings(self)
+
+    def factor_columns(self, layout: Layout) -> list[int]:
+        """Return the columns of the factors of each parameter; 0 if it is not factored."""
+        return [self.rank if is_factored(each, self) else 0 for each in layout]
 
     def quantizer(self, bits: int) -> Quantizer:
         """Return the quantizer of the factors; `bits` has no effect."""
@@ -134,6 +160,10 @@ class LQSGD:
         """The policy that sets the bits of each step."""
         return FixedBits(self.bits) if isinstance(self.bits, int) else self.bits
 
+    def factor_columns(self, layout: Layout) -> list[int]:
+        """Return the columns of the factors of each parameter; 0 if it is not factored."""
+        return [self.rank if is_factored(each, self) else 0 for each in layout]
+
     def quantizer(self, bits: int) -> Quantizer:
         """Return the quantizer of the factors."""
         return LogQuantizer(bits, self.alpha)
@@ -144,11 +174,14 @@ class LQSGD:
 
 
 class LowRankReducer:
-    """The reducer of both. One average has all factors P; a second one all factors Q and the unfactored parameters."""
+    """The reducer of both. One average has all factors P; a second one all factors Q and the unfactored parameters.
+
+    `subtracted` and `applied` are the rule of a step; `DionReducer` has another one.
+    """
 
     def __init__(
         self,
-        low_rank: PowerSGD | LQSGD,
+        low_rank: LowRank,
         bits: int,
         layout: Layout,
         link: Link,
@@ -159,11 +192,12 @@ class LowRankReducer:
         self.settings = low_rank
         self.bits = bits
         self.count = vector_length(layout)
-        self._factored = [each for each in layout if is_factored(each, low_rank)]
-        self._matrices = [GradientMatrix(*matrix_shape(each), low_rank.rank, device) for each in self._factored]
-        lefts = [len(matrix.values) for matrix in self._matrices for _ in range(low_rank.rank)]
-        rights = [matrix.values.shape[1] for matrix in self._matrices for _ in range(low_rank.rank)]
-        others = [each for each in layout if not is_factored(each, low_rank)]
+        with_columns = list(zip(layout, low_rank.factor_columns(layout), strict=True))
+        self._factored = [each for each, columns in with_columns if columns]
+        self._matrices = [GradientMatrix(*matrix_shape(each), r, device) for each, r in with_columns if r]
+        lefts = [len(matrix.values) for matrix in self._matrices for _ in range(matrix.rank)]
+        rights = [matrix.values.shape[1] for matrix in self._matrices for _ in range(matrix.rank)]
+        others = [each for each, columns in with_columns if not columns]
         lengths = [each.end - each.begin for each in others]
         self._left = Averaging(Groups.of(*lefts), link, model, low_rank.seed, False, device)
         self._right = Averaging(Groups.of(*rights, *lengths), link, model, low_rank.seed, True, device)
@@ -190,12 +224,20 @@ class LowRankReducer:
         self._right.average(right, quantizer, step)
         sent -= self._right.release(len(sent))
         for k, (matrix, s) in enumerate(zip(self._matrices, self._factors(sent, 1), strict=True)):
-            matrix.keep(lefts[k], s)
-            matrix.product(lefts[k], rights[k], gradients[k])
+            matrix.keep(lefts[k], self.subtracted(s))
+            matrix.product(lefts[k], self.applied(rights[k]), gradients[k])
         for span, own in self._others:
             vector[span] = right[own]
         if self.settings.warm_start:
             self._start.copy_(right[: len(sent)])
+
+    def subtracted(self, sent: Tensor) -> Tensor:
+        """Return the factor [r, n] that, times P, is subtracted from M, for the share S of this rank."""
+        return sent
+
+    def applied(self, right: Tensor) -> Tensor:
+        """Return the factor [r, n] that, times P, is the result of the step, for the average Q'."""
+        return right
 
     def residual(self) -> Tensor:
         residual = torch.empty(self.count, device=self._start.device)
@@ -253,8 +295,8 @@ class LowRankReducer:
         factors, begin = [], 0
         for matrix in self._matrices:
             length = matrix.values.shape[side]
-            end = begin + self.settings.rank * length
-            factors.append(values[begin:end].view(self.settings.rank, length))
+            end = begin + matrix.rank * length
+            factors.append(values[begin:end].view(matrix.rank, length))
             begin = end
         return factors
 

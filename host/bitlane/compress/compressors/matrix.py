@@ -18,10 +18,11 @@ BLOCK = 2**17  # values per block of rows: 512 KiB
 class GradientMatrix:
     """The gradient of one parameter on one rank, as a matrix [m, n], and its residual.
 
-    Factors are stored transposed: float32 [r, m] or [r, n], one column of the paper's factor per row.
+    Factors are stored transposed: float32 [r, m] or [r, n], one column of the paper's factor per row; r is `rank`.
     """
 
     def __init__(self, rows: int, columns: int, rank: int, device: torch.device):
+        self.rank = rank
         self.values = torch.zeros(rows, columns, device=device)
         self.left = torch.zeros(rank, rows, device=device)
         self.sent = torch.zeros(rank, columns, device=device)

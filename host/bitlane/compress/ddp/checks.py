@@ -31,14 +31,14 @@ def average_with_checks(reducer: Reducer, vector: Tensor, step: int, link: Link,
         check_conserved(link, layout, inputs, outputs, step, reducer.residual_rounding())
 
 
-def check_equal(link: Link, average: Tensor, step: int) -> None:
-    """Raise BitlaneError, on all ranks, unless `average` has the same bytes on each."""
-    digest = blake2b(average.cpu().numpy().tobytes(), digest_size=16).digest()
+def check_equal(link: Link, vector: Tensor, step: int, name: str = "average") -> None:
+    """Raise BitlaneError, on all ranks, unless a vector has the same bytes on each; the message has its `name`."""
+    digest = blake2b(vector.cpu().numpy().tobytes(), digest_size=16).digest()
     own = torch.frombuffer(bytearray(digest), dtype=torch.uint8).to(link.device)
     digests = [bytes(each.cpu().numpy()) for each in link.all_gather(own, [len(own)] * link.size)]
     odd = [rank for rank, each in enumerate(digests) if each != digests[0]]
     if odd:
-        raise BitlaneError(f"step {step}: the average of rank {odd[0]} differs from that of rank 0")
+        raise BitlaneError(f"step {step}: the {name} of rank {odd[0]} differs from that of rank 0")
 
 
 def check_conserved(

@@ -1,0 +1,1 @@
+"""Dion: an optimizer whose ranks exchange low-rank factors instead of gradients."""
