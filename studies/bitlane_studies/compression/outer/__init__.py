@@ -1,1 +1,1 @@
-"""Bytes to equal loss at equal steps: rounds of DiLoCo and SparseLoCo against DDP, with AdamW, Muon or SGD inside."""
+"""Bytes to equal loss at equal steps: DDP, rounds of DiLoCo and SparseLoCo with AdamW, Muon or SGD inside, and Dion."""

@@ -1,6 +1,6 @@
-"""Compare DDP with rounds of DiLoCo and SparseLoCo at equal steps and inner optimizers: held-out loss and bytes.
+"""Compare DDP with rounds of DiLoCo and SparseLoCo, and with Dion, at equal steps: held-out loss and bytes.
 
-    python -m bitlane_studies.compression.outer                     AdamW and Muon, eight ways
+    python -m bitlane_studies.compression.outer                     AdamW and Muon in eight ways, and Dion in four
     python -m bitlane_studies.compression.outer --tune --inner sgd  the losses of the grid of rates, and the best
 
 All trainings of a seed begin with the same weights and make as many steps with the same batches, and with a rate that
@@ -21,11 +21,10 @@ from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
 
 from ...command import run
-from .inner import INNER
-from .rates import TUNED, best, candidates
-from .report import baselines, draw, rows_of, table, verdict, write_json
+from .rates import INNER_RATES, TUNED, best, candidates
+from .report import COMPARED_WITH, baselines, draw, rows_of, table, verdict, write_json
 from .trial import OuterJob, OuterTrial, Size, run_rank
-from .ways import WAYS
+from .ways import ways_of
 
 HOURS = 3600.0 * 6  # a run may take
 
@@ -43,14 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for (inner, family), rates in best(jobs, [trial.loss for trial in by_rank[0]]).items():
             print(f"{inner}, {family}: {rates}")
         return 0
-    missing = [inner for inner in given.inner if (inner, WAYS[0].family) not in TUNED]
-    if missing:
-        raise BitlaneError(f"no tuned rates of {missing[0]}: find them with --tune, and add them to rates.py")
+    for inner in given.inner:
+        if (inner, ways_of(inner)[0].family) not in TUNED:
+            raise BitlaneError(f"no tuned rates of {inner}: find them with --tune, and add them to rates.py")
+        if COMPARED_WITH.get(inner, inner) not in given.inner:
+            raise BitlaneError(f"{inner} is compared with DDP with {COMPARED_WITH[inner]}: add that to --inner")
     jobs = [
         OuterJob(inner, way, TUNED[inner, way.family], seed)
         for seed in given.seeds
         for inner in given.inner
-        for way in WAYS
+        for way in ways_of(inner)
     ]
     by_rank = _trained(jobs, size, given.ranks)
     rows = rows_of(jobs, by_rank)
@@ -82,7 +83,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bitlane_studies.compression.outer", description=__doc__.split("\n")[0]
     )
     add = parser.add_argument
-    add("--inner", nargs="+", choices=list(INNER), default=["adamw", "muon"], help="inner optimizers (default: both)")
+    inner = ["adamw", "muon", "dion"]
+    add("--inner", nargs="+", choices=list(INNER_RATES), default=inner, help="optimizers (default: all but sgd)")
     add("--seeds", nargs="+", type=int, default=[0, 1], help="seeds of weights and batches (default: 0 1)")
     add("--ranks", type=int, default=2, help="number of ranks, 2 or more (default: %(default)s)")
     for each in fields(Size):

@@ -1,16 +1,22 @@
-"""The tuned rates, and their grid: the same inner rates for each way, and three outer pairs for rounds."""
+"""The tuned rates, and their grid: three inner rates for each way, three outer pairs for rounds, two beside Dion."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .trial import OuterJob
-from .ways import DDP, ROUNDS, SPARSE, TUNED_BY, WAYS, Rates
+from .ways import DDP, FACTORS, ROUNDS, SPARSE, TUNED_BY, Rates, ways_of
 
 SEED = 100  # of the tuning
-INNER_RATES = {"adamw": (0.006, 0.012, 0.024), "muon": (0.006, 0.012, 0.024), "sgd": (0.15, 0.3, 0.6)}
+INNER_RATES = {
+    "adamw": (0.006, 0.012, 0.024),
+    "muon": (0.006, 0.012, 0.024),
+    "sgd": (0.15, 0.3, 0.6),
+    "dion": (0.01, 0.02, 0.04),
+}
 OUTER = {
     DDP: [(1.0, 0.0)],
+    FACTORS: [(0.012, 0.0), (0.024, 0.0)],  # of AdamW beside Dion
     ROUNDS: [(0.7, 0.9), (0.8, 0.4), (1.0, 0.0)],
     SPARSE: [(0.7, 0.0), (1.0, 0.0), (1.4, 0.0)],
 }
@@ -20,7 +26,7 @@ def candidates(inner: str) -> list[OuterJob]:
     """Return the trainings that find the rates of an inner optimizer, one family after the other."""
     return [
         OuterJob(inner, way, Rates(rate, *pair), SEED)
-        for way in WAYS
+        for way in ways_of(inner)
         if way.name in TUNED_BY
         for rate in INNER_RATES[inner]
         for pair in OUTER[way.family]
@@ -40,4 +46,5 @@ TUNED: dict[tuple[str, str], Rates] = {  # with 600 steps
     ("muon", DDP): Rates(0.024, 1.0, 0.0),
     ("muon", ROUNDS): Rates(0.024, 0.8, 0.4),
     ("muon", SPARSE): Rates(0.024, 0.7, 0.0),
+    ("dion", FACTORS): Rates(0.02, 0.024),
 }

@@ -20,7 +20,8 @@ from .ways import BFLOAT16, DDP
 FEWER, WITHIN = 500, 0.01  # the goal: so many times fewer bytes than DDP in bfloat16, at a loss at most 1 % above
 HEADINGS = ["inner", "way", "every", "held-out loss", "over DDP", "MB at the socket", "MB declared", "times fewer"]
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "bitlane", "font.size": 9}
-COLOURS = {"adamw": "#1b6ca8", "muon": "#c8553d", "sgd": "#588157"}
+COLOURS = {"adamw": "#1b6ca8", "muon": "#c8553d", "sgd": "#588157", "dion": "#7b5ea7"}
+COMPARED_WITH = {"dion": "muon"}  # Dion averages by itself: it is compared with DDP with Muon
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ def rows_of(jobs: Sequence[OuterJob], by_rank: Sequence[Sequence[OuterTrial]]) -
 
 
 def baselines(rows: Sequence[OuterRow]) -> dict[str, OuterRow]:
-    """Return DDP in bfloat16 with each inner optimizer."""
-    return {row.inner: row for row in rows if row.way == BFLOAT16.name}
+    """Return DDP in bfloat16 with each inner optimizer, or with the one that it is compared with."""
+    plain = {row.inner: row for row in rows if row.way == BFLOAT16.name}
+    return {inner: plain[COMPARED_WITH.get(inner, inner)] for inner in dict.fromkeys(row.inner for row in rows)}
 
 
 def table(rows: Sequence[OuterRow]) -> str:

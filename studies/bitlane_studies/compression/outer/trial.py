@@ -15,7 +15,6 @@ from bitlane.errors import BitlaneError
 from ..local.tasks import ModelTask
 from ..local.text import load_text, windows
 from ..local.transformer import ByteTransformer
-from .inner import INNER
 from .ways import RankAverage, Rates, Way
 
 HELD_OUT = 32_768  # bytes
@@ -115,15 +114,16 @@ def _train(task: ModelTask, size: Size, job: OuterJob) -> OuterTrial:
     dist.barrier()
     before = bytes_at_rest()
     averaging = RankAverage(job.way, job.rates, model)
-    optimizers = INNER[job.inner](model, job.rates.inner)
-    schedules = [torch.optim.lr_scheduler.LambdaLR(each, size.factor) for each in optimizers]
+    optimizers, scheduled = averaging.optimizers(job.inner)
+    schedules = [torch.optim.lr_scheduler.LambdaLR(each, size.factor) for each in scheduled]
     try:
         for _ in range(size.steps):
             batch = torch.randint(len(task.inputs), (size.batch,), generator=generator)
             model.zero_grad()
             task.loss(averaging.called, batch).backward()
-            for optimizer, schedule in zip(optimizers, schedules, strict=True):
+            for optimizer in optimizers:
                 optimizer.step()
+            for schedule in schedules:
                 schedule.step()
             averaging.step()
         averaging.finish()

@@ -1,4 +1,4 @@
-"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits, SparseLoCo with few values."""
+"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits, SparseLoCo with few values, Dion."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from bitlane.compress.compressor import Compressor
 from bitlane.compress.compressors.dense import QSGD
 from bitlane.compress.compressors.topk import TopK
 from bitlane.compress.ddp.stats import ring_bytes
+from bitlane.compress.dion.optimizer import Dion
 from bitlane.compress.local.diloco import DiLoCo
+
+from .inner import INNER, WEIGHT_DECAY, Optimizers, adamw_of, matrices_and_others
 
 DECAY = 0.95  # of SparseLoCo's residuals
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The tuned rates of a way: of the inner and the outer optimizer, and the outer Nesterov momentum; 0 is plain."""
+    """The tuned rates of a way: of the inner and the outer optimizer, and the outer Nesterov momentum; 0 is plain.
+
+    Of Dion: those of Dion, and of AdamW beside it.
+    """
 
     inner: float
     outer: float = 1.0
@@ -38,11 +44,13 @@ class Way:
     family : str
         Ways of a family have the rates that were tuned for one of them.
     every : int
-        Steps between two averages; 1 for DDP.
+        Steps between two averages; 1 for DDP and Dion.
     bits : int
         Bits of a value that is sent.
     density : float
         Values that are sent, as a share of all.
+    rank_fraction : float
+        Of Dion.
     """
 
     name: str
@@ -50,6 +58,7 @@ class Way:
     every: int
     bits: int
     density: float = 1.0
+    rank_fraction: float = 1.0
 
     @property
     def compressor(self) -> Compressor:
@@ -59,14 +68,24 @@ class Way:
         return QSGD(self.bits, error_feedback=True)
 
 
-DDP, ROUNDS, SPARSE = "DDP", "DiLoCo", "SparseLoCo"
+DDP, ROUNDS, SPARSE, FACTORS = "DDP", "DiLoCo", "SparseLoCo", "Dion"
 FLOAT32, BFLOAT16 = Way("DDP, float32", DDP, 1, 32), Way("DDP, bfloat16", DDP, 1, 16)
 WAYS = (
     *(FLOAT32, BFLOAT16),
     *(Way(f"DiLoCo, {bits} bits", ROUNDS, 30, bits) for bits in (8, 4, 2)),
     *(Way(f"SparseLoCo, {percent} %", SPARSE, 10, 2, percent / 100) for percent in (3, 2, 1)),
 )
-TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "SparseLoCo, 2 %")  # the ways whose rates their families take
+DION_WAYS = tuple(
+    Way(f"Dion, rank 1/{part}, {bits} bits", FACTORS, 1, bits, rank_fraction=1 / part)
+    for part, bits in ((2, 8), (4, 8), (4, 4), (8, 4))
+)
+# The ways whose rates their families take.
+TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "SparseLoCo, 2 %", "Dion, rank 1/4, 8 bits")
+
+
+def ways_of(inner: str) -> tuple[Way, ...]:
+    """Return the ways of an inner optimizer: Dion averages by itself."""
+    return DION_WAYS if inner == "dion" else WAYS
 
 
 def in_bfloat16(bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
@@ -88,8 +107,15 @@ class RankAverage:
     """
 
     def __init__(self, way: Way, rates: Rates, model: nn.Module):
-        self._way, self._diloco, self.called = way, None, model
-        if way.every > 1:
+        self._way, self._rates, self._model, self.called = way, rates, model, model
+        self._diloco: DiLoCo | None = None
+        self._dion: Dion | None = None
+        if way.family == FACTORS:
+            matrices, others = matrices_and_others(model)
+            bits = None if way.bits == 32 else way.bits
+            fraction, decay, adamw = way.rank_fraction, WEIGHT_DECAY, adamw_of(others, rates.outer)
+            self._dion = Dion(matrices, rates.inner, fraction, weight_decay=decay, bits=bits, other_optimizer=adamw)
+        elif way.every > 1:
             nesterov = rates.momentum > 0
 
             def outer(tensors: Iterable[Tensor]) -> torch.optim.Optimizer:
@@ -100,6 +126,13 @@ class RankAverage:
             self.called = ddp = DistributedDataParallel(model)
             if way.bits == 16:
                 ddp.register_comm_hook(None, lambda _, bucket: in_bfloat16(bucket))  # DDP reads types of a function
+
+    def optimizers(self, inner: str) -> tuple[Optimizers, Optimizers]:
+        """Return the optimizers to step, those with this name or Dion, and all whose rates follow a schedule."""
+        if self._dion is None:
+            own = INNER[inner](self._model, self._rates.inner)
+            return own, own
+        return [self._dion], [each for each in (self._dion, self._dion.other_optimizer) if each is not None]
 
     def step(self) -> None:
         """Do what is due after a step of the inner optimizer."""
@@ -112,13 +145,16 @@ class RankAverage:
             self._diloco.finish()
 
     def close(self) -> None:
-        """Close the connections of the rounds."""
-        if self._diloco is not None:
-            self._diloco.close()
+        """Close the connections of the rounds or of Dion."""
+        for each in (self._diloco, self._dion):
+            if each is not None:
+                each.close()
 
     def declared_bytes(self, steps: int) -> int:
-        """Return the bytes of the averages: of DDP those of a ring, of rounds those of their transport."""
+        """Return the bytes of the averages: of DDP those of a ring, of the others those of their transport."""
         if self._diloco is not None:
             return self._diloco.stats.bytes_sent
+        if self._dion is not None:
+            return self._dion.stats.total.bytes_sent
         values = sum(parameter.numel() for parameter in self.called.parameters())
         return round(steps * ring_bytes(values, dist.get_world_size()) * self._way.bits / 32)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from bitlane.compress.codecs import linear
 from bitlane.compress.codecs.groups import Groups, shard_groups
@@ -14,7 +15,18 @@ from bitlane_studies.compression.outer import __main__ as command
 from bitlane_studies.compression.outer.rates import OUTER, best, candidates
 from bitlane_studies.compression.outer.report import OuterRow, rows_of, table, verdict
 from bitlane_studies.compression.outer.trial import OuterJob, OuterTrial, Size
-from bitlane_studies.compression.outer.ways import BFLOAT16, DDP, FLOAT32, ROUNDS, SPARSE, TUNED_BY, WAYS, Rates
+from bitlane_studies.compression.outer.ways import (
+    BFLOAT16,
+    DDP,
+    DION_WAYS,
+    FACTORS,
+    FLOAT32,
+    ROUNDS,
+    SPARSE,
+    TUNED_BY,
+    WAYS,
+    Rates,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -47,11 +59,29 @@ def test_a_tiny_run_of_each_way(tmp_path, capsys):
     assert len({ranks[0]["loss"] for ranks in trials.values()}) == len(WAYS)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the socket's count needs Linux")
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon needs torch 2.9")
+def test_a_tiny_run_of_dion(tmp_path, capsys, monkeypatch):
+    """Beside DDP with Muon; and bytes that follow the rank and the bits."""
+    monkeypatch.setattr(command, "ways_of", lambda inner: DION_WAYS if inner == "dion" else (BFLOAT16, WAYS[2]))
+    assert command.main(["--inner", "muon", "dion", "--seeds", "3", *TINY, "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 2 + len(DION_WAYS) + 2 and lines[-1].startswith("dion: the goal of 500 times fewer bytes")
+    trials = json.loads((tmp_path / "outer.json").read_text())["trials"][2:]
+    sent = {(each["way"]["rank_fraction"], each["way"]["bits"]): each["ranks"][0]["declared_bytes"] for each in trials}
+    assert sent[1 / 2, 8] > sent[1 / 4, 8] > sent[1 / 4, 4] > sent[1 / 8, 4]
+    for each in trials:
+        first, second = each["ranks"]
+        assert first["loss"] == second["loss"] > 1
+        assert 0 < first["socket_bytes"] - first["declared_bytes"] < 60_000
+
+
 def test_the_grid_is_alike_for_each_way_and_the_least_loss_wins():
     jobs = candidates("adamw")
     inner = {family: {job.rates.inner for job in jobs if job.way.family == family} for family in (DDP, ROUNDS, SPARSE)}
     assert inner[DDP] == inner[ROUNDS] == inner[SPARSE] and len(OUTER[ROUNDS]) == len(OUTER[SPARSE])
-    assert {job.way.name for job in jobs} == set(TUNED_BY)
+    assert {job.way.name for job in jobs} | {job.way.name for job in candidates("dion")} == set(TUNED_BY)
+    assert len(candidates("dion")) == len(inner[DDP]) * len(OUTER[FACTORS])
     losses = [2.0 + (number - 4) ** 2 for number in range(len(jobs))]
     found = best(jobs, losses)
     assert found["adamw", ROUNDS] == jobs[4].rates and len(found) == 3
@@ -86,3 +116,5 @@ def test_a_wrong_setting_is_one_line():
         command.main(["--steps", "100"])
     with pytest.raises(BitlaneError, match="no tuned rates of sgd: find them with --tune"):
         command.main(["--inner", "sgd"])
+    with pytest.raises(BitlaneError, match="dion is compared with DDP with muon: add that to --inner"):
+        command.main(["--inner", "adamw", "dion"])
