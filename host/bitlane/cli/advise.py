@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from bitlane.compress.advice.advise import advise
     from bitlane.compress.advice.report import advice_text
     from bitlane.compress.collectives.emulated_links import parse_link
-    from bitlane.compress.costs import ComputeCosts
+    from bitlane.compress.step_costs import ComputeCosts
 
     model, compute = models.load_model(arguments.network, arguments.model)
     compute = compute if arguments.compute is None else ComputeCosts.of(arguments.compute)

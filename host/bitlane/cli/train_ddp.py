@@ -33,7 +33,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--compress",
         metavar="NAME[:SETTINGS]",
-        help="none, qsgd, terngrad, efsign, topk, dgc, micro, powersgd or lqsgd, with settings such as "
+        help="none, auto, qsgd, terngrad, efsign, topk, dgc, micro, powersgd or lqsgd, with settings such as "
         "lqsgd:rank=2,bits=mqgrad (default: lqsgd)",
     )
     add("--epochs", type=positive, help="passes over the data (default: 1)")

@@ -12,6 +12,7 @@ from bitlane.support.optional import require_extra
 
 _WHERE = {
     "Adaptive": "bitlane.policies.adaptive",
+    "Auto": "bitlane.compress.auto.compressor",
     "BitAllocation": "bitlane.policies.allocation",
     "DDPCompression": "bitlane.compress.ddp.hook",
     "DGC": "bitlane.compress.compressors.dgc",

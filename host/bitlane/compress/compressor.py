@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bitlane.policies.protocol import BitPolicy, GroupSample
+from bitlane.policies.protocol import BitPolicy, Sample
 from bitlane.support.hashing import derive_seed
 
 from .codecs.wire import CodecId
@@ -20,7 +20,7 @@ from .collectives.cost_model import AlphaBetaModel
 from .collectives.link import Link
 
 SavedState = Mapping[str, Any]
-Sampler = Callable[[Tensor], GroupSample]
+Sampler = Callable[[Tensor], Sample]
 """Takes the average of all ranks' gradients, float32 [n], and completes the sample of this rank's gradient."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def attach_accelerate(
-    accelerator: Accelerator, ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
+    accelerator: Accelerator, ddp: DistributedDataParallel, compressor: Compressor | str, **settings: Any
 ) -> DDPCompression:
     """Compress the gradients of a model that `accelerator.prepare` has wrapped.
 
@@ -34,8 +34,8 @@ def attach_accelerate(
         Its GradScaler, in float16, is given to the compression.
     ddp : DistributedDataParallel
         What `accelerator.prepare` returned for the model.
-    compressor : Compressor
-        The settings, equal on all ranks.
+    compressor : Compressor or str
+        As in `attach`.
     **settings
         Other arguments of `DDPCompression`.
 
@@ -70,7 +70,7 @@ def attach_accelerate(
             states = [saved] * ranks
             if saved["ranks"] != ranks:
                 states = [each for r in range(saved["ranks"]) if (each := _saved(folder, r)) is not None]
-            compression.load_state_dict(state_of_rank(compressor, states, rank, ranks))
+            compression.load_state_dict(state_of_rank(compression.compressor, states, rank, ranks))
 
     accelerator.register_save_state_pre_hook(save)
     accelerator.register_load_state_pre_hook(load)

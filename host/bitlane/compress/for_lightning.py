@@ -24,8 +24,8 @@ class CompressGradients(Callback):
 
     Parameters
     ----------
-    compressor : Compressor
-        The settings, equal on all ranks.
+    compressor : Compressor or str
+        As in `attach`.
     **settings
         Other arguments of `DDPCompression`. The GradScaler of the precision "16-mixed" is given to it.
 
@@ -41,7 +41,7 @@ class CompressGradients(Callback):
     >>> lightning.Trainer(strategy="ddp", devices=2, callbacks=[callback]).fit(model)  # doctest: +SKIP
     """
 
-    def __init__(self, compressor: Compressor, **settings: Any):
+    def __init__(self, compressor: Compressor | str, **settings: Any):
         self.compressor, self.settings = compressor, settings
         self.compression: DDPCompression | None = None
         self._is_open = False
@@ -80,7 +80,7 @@ class CompressGradients(Callback):
     def _restore(self) -> None:
         if self._is_open and self.compression is not None and self._states:
             transport = self.compression.transport
-            state = state_of_rank(self.compressor, self._states, transport.rank, transport.size)
+            state = state_of_rank(self.compression.compressor, self._states, transport.rank, transport.size)
             self.compression.load_state_dict(state)
 
     def _close(self) -> None:

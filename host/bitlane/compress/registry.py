@@ -1,4 +1,4 @@
-"""Compressors by name, for the command line and the studies."""
+"""Compressors by name, for `attach`, the command line and the studies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 from bitlane.errors import DataError
 
-from . import DGC, LQSGD, QSGD, Adaptive, BitAllocation, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
+from . import DGC, LQSGD, QSGD, Adaptive, Auto, BitAllocation, EFSign, MiCRO, MQGrad, PowerSGD, TernGrad, TopK
 from .compressor import Compressor
 from .compressors.uncompressed import Uncompressed
 
 _NAMES: dict[str, Any] = {
     "none": Uncompressed,
+    "auto": Auto,
     "qsgd": QSGD,
     "terngrad": TernGrad,
     "efsign": EFSign,
@@ -28,7 +29,7 @@ EXAMPLES = (
     *("none", "qsgd:bits=8", "qsgd:bits=4,error_feedback=True", "qsgd:bits=2,error_feedback=True", "qsgd:bits=mqgrad"),
     *("terngrad", "efsign", "topk:density=0.05", "dgc:density=0.05", "micro:density=0.05", "powersgd:rank=8"),
     *("lqsgd:rank=32", "topk:density=0.05,value_bits=2,chunked=True,decay=0.95", "micro:density=0.05,value_bits=4"),
-)  # every compressor, with the bit widths whose volume is guaranteed
+)  # every compressor but `auto`, which chooses its volume; with the bit widths whose volume is guaranteed
 
 
 def parse_compressor(text: str) -> Compressor:
@@ -37,7 +38,7 @@ def parse_compressor(text: str) -> Compressor:
     Parameters
     ----------
     text : str
-        A name, optionally with settings: `lqsgd`, `lqsgd:rank=2,bits=4`, `qsgd:bits=mqgrad` (a bit policy).
+        A name, optionally with settings: `auto`, `lqsgd:rank=2,bits=4`, `qsgd:bits=mqgrad` (a bit policy).
 
     Raises
     ------

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bitlane.policies.protocol import BitPolicy, GroupSample
+from bitlane.policies.protocol import BitPolicy, Sample, joined_sample
 
 from .codecs.wire import CodecId
 from .collectives.cost_model import AlphaBetaModel
@@ -126,9 +126,9 @@ class SegmentedReducer:
         pairs = list(zip(self.segments, self._group_reducers(), strict=True))
         samplers = [reducer.sample(vector[segment.begin : segment.end], choices) for segment, reducer in pairs]
 
-        def complete(average: Tensor) -> GroupSample:
+        def complete(average: Tensor) -> Sample:
             averages = [average[segment.begin : segment.end] for segment, _ in pairs]
-            return GroupSample.joined([sampler(each) for sampler, each in zip(samplers, averages, strict=True)])
+            return joined_sample([sampler(each) for sampler, each in zip(samplers, averages, strict=True)])
 
         return complete
 

@@ -119,7 +119,7 @@ class BitAllocationChooser:
         if wanted and sample is None:  # the step was averaged uncompressed
             return
         self._steps += 1
-        if sample is not None:
+        if isinstance(sample, GroupSample):
             own = [observed.seconds, observed.exchange, *_numbers(sample)]
             self._choose(np.array(all_gather(own)), sample.lengths, sample.average_rounded)
 

@@ -66,6 +66,66 @@ class GroupSample:
 
 
 @dataclass(frozen=True)
+class ExchangeSample:
+    """What a policy needs to know of a rank's exchange, to predict the time and the error of each choice.
+
+    Attributes
+    ----------
+    gradient : GroupSample
+        This rank's gradient, with the errors of the choices that the linear codec has.
+    coding : float64 [choices]
+        Seconds of encoding and decoding.
+    rounds : float64 [choices]
+        Exchanges of a step.
+    sent : float64 [choices]
+        Bytes that a rank sends in them.
+    average_rounded : float64 [choices]
+        Share of the values whose average is rounded, too.
+    exchange : float
+        Seconds that the exchanges of a step took, with the bits of this step: a median over the last steps.
+    segments : float64 [segments]
+        Values in each segment of the gradient.
+    measuring : float
+        Seconds that this sample took.
+    """
+
+    gradient: GroupSample
+    coding: NDArray[np.float64]
+    rounds: NDArray[np.float64]
+    sent: NDArray[np.float64]
+    average_rounded: NDArray[np.float64]
+    exchange: float
+    segments: NDArray[np.float64]
+    measuring: float
+
+    @classmethod
+    def joined(cls, samples: Sequence[ExchangeSample]) -> ExchangeSample:
+        """Return the sample of a gradient from those of its segments, in their order."""
+        values = [sample.segments.sum() for sample in samples]
+        return cls(
+            GroupSample.joined([sample.gradient for sample in samples]),
+            np.sum([sample.coding for sample in samples], axis=0),
+            np.sum([sample.rounds for sample in samples], axis=0),
+            np.sum([sample.sent for sample in samples], axis=0),
+            np.average([sample.average_rounded for sample in samples], axis=0, weights=values),
+            sum(sample.exchange for sample in samples),
+            np.concatenate([sample.segments for sample in samples]),
+            sum(sample.measuring for sample in samples),
+        )
+
+
+Sample = GroupSample | ExchangeSample
+
+
+def joined_sample(samples: Sequence[Sample]) -> Sample:
+    """Return the sample of a gradient from those of its segments, which are of one type, in their order."""
+    exchanges = [sample for sample in samples if isinstance(sample, ExchangeSample)]
+    if exchanges:
+        return ExchangeSample.joined(exchanges)
+    return GroupSample.joined([sample for sample in samples if isinstance(sample, GroupSample)])
+
+
+@dataclass(frozen=True)
 class Observation:
     """The observation of a completed step on one rank.
 
@@ -81,8 +141,12 @@ class Observation:
         False on a rank that has no more data, and only takes part in the exchanges (`Join`).
     exchange : float, default: 0.0
         Seconds of the step in exchanges with other ranks.
-    sample : GroupSample or None, default: None
+    sample : GroupSample, ExchangeSample or None, default: None
         This rank's gradient, if the chooser asked for it (`GroupBitChooser`) and the step was compressed.
+    computing : float, default: 0.0
+        Seconds from the beginning of the forward pass to the end of the backward pass, as far as they are known.
+    overlapped : bool, default: False
+        Whether segments were exchanged during the backward pass.
     """
 
     loss: float | None
@@ -90,7 +154,9 @@ class Observation:
     rms: Callable[[], float]
     has_batch: bool = True
     exchange: float = 0.0
-    sample: GroupSample | None = None
+    sample: Sample | None = None
+    computing: float = 0.0
+    overlapped: bool = False
 
 
 class BitPolicy(Protocol):
@@ -140,18 +206,18 @@ class BitChooser(Protocol):
 
 
 class GroupBitChooser(BitChooser, Protocol):
-    """Chooses the bits of each group of values that share a scale."""
+    """Chooses from samples of the gradient; the bits of each group of values that share a scale, or of all."""
 
     def widths(self, groups: int) -> NDArray[np.uint8] | None:
         """Return the bits of each group in the next step, uint8 [groups].
 
-        None before the first choice for so many groups: all have `bits`.
+        None: all have `bits`, as before the first choice for so many groups.
         """
         ...
 
     @property
     def sampled_bits(self) -> Sequence[int]:
-        """Bits for which the next observation should have a `GroupSample`; none if it needs no sample."""
+        """Bits for which the next observation should have a sample; none if it needs no sample."""
         ...
 
 

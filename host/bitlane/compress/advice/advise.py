@@ -22,7 +22,8 @@ from bitlane.policies.protocol import FixedBits
 
 from ..collectives.cost_model import AlphaBetaModel
 from ..compressor import Compressor, Layout, vector_length
-from ..costs import ComputeCosts, StepCosts, measure_compute, measure_peaks, measure_step_costs, ring_costs
+from ..costs import measure_compute, measure_peaks, measure_step_costs, ring_costs
+from ..step_costs import ComputeCosts, StepCosts
 from .averages import RankAverages
 from .candidates import BFLOAT16, CANDIDATES, HARMLESS, PLAIN, Candidate, parse_candidate
 from .layouts import module_layout

@@ -78,6 +78,8 @@ def parse_candidate(text: str) -> Candidate:
     30
     """
     name, _, rest = text.partition(":")
+    if name == "auto":
+        raise DataError(f"{text!r} chooses between candidates itself, during a training: leave it out")
     if text in (PLAIN, BFLOAT16):
         return Candidate(text, None, torch.float32 if text == PLAIN else torch.bfloat16)
     if name != "diloco":

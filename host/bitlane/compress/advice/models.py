@@ -9,7 +9,8 @@ from torch import nn
 from bitlane.errors import DataError
 
 from ..compressor import Layout
-from ..costs import ComputeCosts, compute_costs
+from ..costs import compute_costs
+from ..step_costs import ComputeCosts
 from ..training.networks import network
 from .layouts import call_factory, file_layout, known_layout, module_layout
 from .trial import MeasuredTraining

@@ -29,6 +29,7 @@ class CodecId(IntEnum):
     SIGN = 2  # groups of signs with their mean magnitude
     LOG = 3  # groups of values on logarithmic levels
     SPARSE = 4  # indices, then values
+    MIXED = 5  # by the bits: linear, bfloat16 or float32
 
 
 class Flag(IntFlag):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -13,13 +13,14 @@ from bitlane.policies.protocol import GroupSample
 
 from ..codecs import linear
 from ..codecs.groups import GROUP, Groups
-from ..compressor import Sampler
 
 SAMPLED_GROUPS = 128  # at most: 65,536 values
 ROUNDED_GROUPS = 16  # of these, whose errors of rounding are estimated
 
 
-def begin_sample(vector: Tensor, groups: Groups, choices: Sequence[int], average_rounded: bool) -> Sampler:
+def begin_sample(
+    vector: Tensor, groups: Groups, choices: Sequence[int], average_rounded: bool
+) -> Callable[[Tensor], GroupSample]:
     """Begin a sample of a gradient, which the average will overwrite.
 
     Parameters

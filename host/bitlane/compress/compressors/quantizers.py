@@ -1,4 +1,4 @@
-"""The codecs with a code for each value, as quantizers of `Averaging`, on a CPU or a GPU."""
+"""The codecs with a code for each value, and bfloat16, as quantizers of `Averaging`, on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -65,6 +65,25 @@ class SignQuantizer:
             _gpu().decode(body.to(out.device), groups, 1, out, add)
         else:
             sign.decode(body.numpy(), groups, out.numpy(), add)
+
+
+@dataclass(frozen=True)
+class BFloat16Quantizer:
+    """Bfloat16 values, rounded to the nearest, as a `Quantizer` without residuals."""
+
+    def body_bytes(self, groups: Groups) -> int:
+        return 2 * groups.count
+
+    def encode(self, values: Tensor, groups: Groups, residual: Tensor | None, seed: int) -> Tensor:
+        assert residual is None
+        return values.bfloat16().view(torch.uint8)
+
+    def decode(self, body: Tensor, groups: Groups, out: Tensor, add: bool) -> None:
+        values = body.to(out.device).view(torch.bfloat16)
+        if add:
+            out += values
+        else:
+            out.copy_(values)
 
 
 def _gpu() -> Any:

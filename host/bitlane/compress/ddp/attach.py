@@ -13,6 +13,7 @@ from bitlane.errors import DataError
 from bitlane.support.user_warnings import warn_user
 
 from ..compressor import Compressor
+from ..registry import parse_compressor
 from .buckets import TYPE_NAMES, TYPES
 from .hook import DDPCompression
 
@@ -58,7 +59,7 @@ def is_attached(ddp: DistributedDataParallel) -> bool:
     return any(state.compression is not None for state in states)
 
 
-def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any) -> DDPCompression:
+def attach(ddp: DistributedDataParallel, compressor: Compressor | str, **settings: Any) -> DDPCompression:
     """Compress the gradients of a model in DDP, over its own process group.
 
     Call it at the same point on every rank, before the first step. DDP takes one hook: wrap the model again to attach
@@ -69,8 +70,8 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     ddp : DistributedDataParallel
         The model. All of its parameters are known before the first step, so that DDP may leave out any bucket of any
         step, and a static graph needs no exception.
-    compressor : Compressor
-        The settings, equal on all ranks.
+    compressor : Compressor or str
+        The settings, equal on all ranks; or text as `parse_compressor` takes it, such as "auto" or "qsgd:bits=4".
     **settings
         Other arguments of `DDPCompression`.
 
@@ -84,6 +85,13 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     DataError
         The model is not in DDP, or has parameters of a type that is not supported, or another hook; a wrong setting.
         Nothing is connected then.
+
+    Examples
+    --------
+    >>> from bitlane.compress import attach
+    >>> with attach(ddp, "auto") as compression:  # doctest: +SKIP
+    ...     train(ddp)
+    ...     print(compression.choice)
     """
     if not isinstance(ddp, DistributedDataParallel):
         raise DataError(f"attach needs a model in DistributedDataParallel; got {type(ddp).__name__}")
@@ -96,6 +104,8 @@ def attach(ddp: DistributedDataParallel, compressor: Compressor, **settings: Any
     for hook, state in ddp._comm_hooks:
         if not isinstance(state, Attachment) or state.compression is not None:
             raise DataError(f"the model has the hook {hook.__qualname__}, and DDP takes one: wrap the model again")
+    if isinstance(compressor, str):
+        compressor = parse_compressor(compressor)
     with ExitStack() as on_error:
         compression = DDPCompression(compressor, process_group=ddp.process_group, **settings)
         on_error.callback(compression.transport.close)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bitlane.errors import DataError
 
+from ..auto.chooser import AutoChoice
 from ..collectives.cost_model import AlphaBetaModel
 from ..collectives.transport import TorchTransport, Transport
 from ..compressor import Compressor, Layout, ParameterSpan, SavedState
@@ -163,6 +164,11 @@ class DDPCompression:
     def overlaps(self) -> bool:
         """Whether the next step is exchanged during the backward pass; False before the first step."""
         return self._steps is not None and self._steps.overlaps
+
+    @property
+    def choice(self) -> AutoChoice | None:
+        """The bits that `Auto` has chosen last, and why; None before its first choice, and for other compressors."""
+        return None if self._steps is None else self._steps.choice
 
     def close(self) -> None:
         """Free the connections and threads; the state stays. A step after it raises. A second call does nothing."""

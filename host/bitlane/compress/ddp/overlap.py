@@ -156,7 +156,8 @@ class OverlappedStep:
                 with self._runner.abort_on_error():
                     self._runner.end_segments()
                     waited = self._runner.sent_and_waited()[1] - self._before[1]
-                    self._runner.observe(self._vector, at_end.loss, at_end.has_batch, self._begun, waited)
+                    loss, has_batch, begun = at_end.loss, at_end.has_batch, self._begun
+                    self._runner.observe(self._vector, loss, has_batch, begun, waited, self._ended)
                     at_end.deliver(self._vector)
                     self._runner.end_trial_step(True, self._begun)
                 now = perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ import torch
 from torch import Tensor
 
 from bitlane.errors import DataError
-from bitlane.policies.protocol import GroupSample, Observation
+from bitlane.policies.protocol import Observation, Sample, joined_sample
 
+from ..auto.chooser import AutoChoice, AutoChooser
 from ..chosen_bits import begin_sample, mean_bits, set_bits
 from ..codecs.wire import NO_FLAGS, Flag, Header
 from ..collectives.cost_model import AlphaBetaModel
@@ -30,6 +32,7 @@ from .overlap_trial import OverlapTrial
 from .states import as_arrays, as_tensors, check_identity, identity
 from .stats import Stats, StepTraffic, ring_bytes
 
+LOG = logging.getLogger(__name__)
 NonFinite = Literal["raise", "skip", "pass"]
 LARGEST = 2.0**40  # above it, a codec's sums of squares could overflow in float32
 
@@ -100,7 +103,7 @@ class StepRunner:
         self._reducer: Reducer | None = None
         self._chooser = compressor.policy.start() if compressor.policy is not None else None
         self._began: float | None = None
-        self._samples: list[GroupSample] = []  # of the segments of this step
+        self._samples: list[Sample] = []  # of the segments of this step
         self._segment_states: dict[int, SavedState] = {}  # before the step
         self.trial: OverlapTrial | None = None
 
@@ -258,14 +261,35 @@ class StepRunner:
         if sampler is not None:
             self._samples.append(sampler(vector))
 
-    def observe(self, average: Tensor, loss: float | None, has_batch: bool, start: float, waited: float) -> None:
-        """Report a step to the bit policy: it began at `start` or `start_clock`, and waited `waited` seconds."""
+    def observe(
+        self,
+        average: Tensor,
+        loss: float | None,
+        has_batch: bool,
+        start: float,
+        waited: float,
+        computed: float | None = None,
+    ) -> None:
+        """Report a step to the bit policy: it began at `start` or `start_clock`, and waited `waited` seconds.
+
+        If its exchanges overlapped the backward pass, that ended at `computed`, and otherwise at `start`.
+        """
         samples, self._samples = self._samples, []
         if self._chooser is not None and self.step >= self.rules.start:
-            seconds = perf_counter() - (self._began or start)
-            sample = GroupSample.joined(samples) if samples else None
-            observed = Observation(loss, seconds, partial(_rms, average), has_batch, waited, sample)
+            began = self._began or start
+            sample = joined_sample(samples) if samples else None
+            computing, overlapped = (start if computed is None else computed) - began, computed is not None
+            seconds, rms = perf_counter() - began, partial(_rms, average)
+            observed = Observation(loss, seconds, rms, has_batch, waited, sample, computing, overlapped)
+            before = self.choice
             self._chooser.after(observed, self.link.gather_numbers)
+            if self.link.rank == 0 and self.choice is not before:
+                LOG.info("%s", self.choice)
+
+    @property
+    def choice(self) -> AutoChoice | None:
+        """What `Auto` has chosen last, and why; None before its first choice, and for other compressors."""
+        return self._chooser.choice if isinstance(self._chooser, AutoChooser) else None
 
     def end_trial_step(self, overlapped: bool, start: float) -> None:
         """Report a step, which began as in `observe`, to the overlap trial; repeated steps do not count."""

@@ -37,6 +37,8 @@ def warm_up(compressor: Compressor, ranks: int) -> None:
     """
     link = Link(EchoTransport(ranks), "")
     reducer = compressor.reducer(LAYOUT, link, AlphaBetaModel(), torch.device("cpu"))
+    if compressor.policy is not None:
+        reducer.bits = compressor.policy.choices[0]  # `Auto` begins with bits that need no loops
     vector = torch.linspace(-1, 1, vector_length(LAYOUT))
     with _turn():
         link.handshake(Header(compressor.codec, reducer.bits, len(vector), 0))

@@ -52,7 +52,7 @@ class AverageSettings:
         check_settings(compressor, self.link_model, self.timeout, self.grad_scaler)
         if getattr(compressor.policy, "observes_steps", False):
             raise DataError(
-                f"bits={type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
+                f"{type(compressor.policy).__name__}(...) needs the time of a step, and FSDP averages a step in "
                 "groups: use a number of bits, or Adaptive()"
             )
 

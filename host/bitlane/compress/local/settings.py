@@ -58,6 +58,6 @@ def check_arguments(
     check_settings(compressor, settings.link_model, settings.timeout, None)
     if getattr(compressor.policy, "observes_steps", False):
         raise DataError(
-            f"bits={type(compressor.policy).__name__}(...) needs the loss or the time of each step, and a round has "
+            f"{type(compressor.policy).__name__}(...) needs the loss or the time of each step, and a round has "
             "many: use a number of bits, or Adaptive()"
         )

@@ -225,7 +225,12 @@ class GradientAverage:
             seconds, exchange = measured if self._clock is None else self._clock(self.bits)
             sample = None if sampler is None else sampler(vector)
             observed = Observation(
-                loss, seconds, lambda: float(vector.square().mean().sqrt()), exchange=exchange, sample=sample
+                loss,
+                seconds,
+                lambda: float(vector.square().mean().sqrt()),
+                exchange=exchange,
+                sample=sample,
+                computing=seconds - exchange,
             )
             self._chooser.after(observed, self._link.gather_numbers)
             set_bits(self._chooser, self._reducer)

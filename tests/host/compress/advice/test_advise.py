@@ -21,15 +21,9 @@ from bitlane.compress.collectives.emulated_links import ThrottledTransport, pars
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import FRAME, run_ranks_in_threads
 from bitlane.compress.compressor import ParameterSpan, layout_of_shapes, vector_length
-from bitlane.compress.costs import (
-    ComputeCosts,
-    StepCosts,
-    measure_compute,
-    measure_peaks,
-    measure_step_costs,
-    ring_costs,
-)
+from bitlane.compress.costs import measure_compute, measure_peaks, measure_step_costs, ring_costs
 from bitlane.compress.memory import PeakMemory
+from bitlane.compress.step_costs import ComputeCosts, StepCosts
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.torch
 LAYOUT = layout_of_shapes([(700,), (40, 30), (5,), (0,), (30, 50), (513,), (2, 3, 4)])
 COUNT, LEAST, RANKS = vector_length(LAYOUT), 600, 3
 CPU = torch.device("cpu")
-COMPRESSORS = [parse_compressor(text.replace("rank=32", "rank=2")) for text in EXAMPLES if "mqgrad" not in text]
+TEXTS = [text.replace("rank=32", "rank=2") for text in ("auto", *EXAMPLES) if "mqgrad" not in text]
+COMPRESSORS = [*map(parse_compressor, TEXTS)]
 
 
 def runner(compressor, transport, nonfinite="raise", debug=False, least=LEAST):

@@ -55,7 +55,7 @@ def through_file(state):
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.parametrize("text", sorted({*EXAMPLES, *IN_BFLOAT16} - TIMED))
+@pytest.mark.parametrize("text", sorted({*EXAMPLES, "auto", *IN_BFLOAT16} - TIMED))
 def test_resumption_is_bit_identical(text, seed):
     compressor = parse_compressor(text.replace("rank=32", "rank=2"))
 

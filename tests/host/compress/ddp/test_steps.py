@@ -148,7 +148,7 @@ def test_large_values_with_an_overflowing_sum_are_finite():
 
 
 LIMIT = float(np.finfo(np.float32).max)
-EVERY = [parse_compressor(text) for text in EXAMPLES if "mqgrad" not in text]
+EVERY = [parse_compressor(text) for text in (*EXAMPLES, "auto") if "mqgrad" not in text]
 
 
 @pytest.mark.parametrize("compressor", EVERY, ids=repr)

@@ -64,7 +64,7 @@ def test_what_attach_fsdp_refuses(scenes):
             "bfloat16 or float16 (reduce_dtype of its policy)",
             "no sharded parameter of the model has requires_grad=True: there is nothing to average",
             *(
-                f"bits={policy}(...) needs the time of a step, and FSDP averages a step in groups: use a number of "
+                f"{policy}(...) needs the time of a step, and FSDP averages a step in groups: use a number of "
                 "bits, or Adaptive()"
                 for policy in ("MQGrad", "BitAllocation")
             ),
