@@ -10,14 +10,14 @@ from ..ddp.states import redistribute
 from .factors import DionFactors
 
 
-def redistribute_dion(compressor: DionFactors, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
+def redistribute_dion(factors: DionFactors, states: Sequence[SavedState], ranks: int) -> list[dict[str, Any]]:
     """Convert the states of a run to another number of ranks.
 
     Each new rank gets the mean of the momenta, so that their average, which is all that a step depends on, is the same.
 
     Parameters
     ----------
-    compressor : DionFactors
+    factors : DionFactors
         `dion.compressor` of a Dion with the same settings.
     states : sequence of SavedState
         The states of all ranks, in any order, after one step or more.
@@ -39,5 +39,5 @@ def redistribute_dion(compressor: DionFactors, states: Sequence[SavedState], ran
     >>> from bitlane.compress.dion.redistribute import redistribute_dion
     >>> states = redistribute_dion(dion.compressor, saved_states, ranks=8)  # doctest: +SKIP
     """
-    exchanges = redistribute(compressor, [state["exchange"] for state in states], ranks)
+    exchanges = redistribute(factors, [state["exchange"] for state in states], ranks)
     return [{**states[0], "exchange": each} for each in exchanges]
