@@ -4,6 +4,7 @@ VENV := .venv
 # pynq depends on libraries that do not support Python 3.13 and later; its tests are skipped there.
 PYNQ := $(shell $(PYTHON) -c 'import sys; print("$(VENV)-pynq-z7 $(VENV)-pynq-zu" * (sys.version_info < (3, 13)))')
 TORCH := $(VENV)-torch
+LITEX := $(VENV)-litex
 DOCS := $(VENV)-docs
 LOWEST := $(VENV)-lowest
 BIN := $(VENV)/bin
@@ -27,7 +28,7 @@ RELEASE_TO ?= dist
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo sparse-demo test check slow pynq torch environments reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly newcomer clean
+.PHONY: help demo sparse-demo test check slow pynq torch litex environments reproduce formal lint bench levels compression soak cov mutate synth netlist toolchain bitstream docs links plots dist release lowest nightly newcomer clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +47,7 @@ test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes 
 	$(if $(PYNQ),$(if $(filter pynq check,$(MAKECMDGOALS)),,$(firstword $(PYNQ))/bin/pytest -m "pynq and not slow"))
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --hypothesis-profile quick
 
-check: lint test docs slow pynq torch formal ## everything: style, types, all tests, proofs, documentation
+check: lint test docs slow pynq torch litex formal ## everything: style, types, all tests, proofs, documentation
 
 slow: $(STAMP) ## the long tests, and the property tests with all examples: half an hour or more
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
@@ -58,7 +59,10 @@ torch: $(TORCH)/installed ## types and quick tests that need torch (networks, gr
 	$(TORCH)/bin/mypy --cache-dir .mypy_cache/torch
 	$(TORCH)/bin/pytest -m "torch$(if $(filter check,$(MAKECMDGOALS)),, and not slow)"
 
-environments: $(STAMP) $(TORCH)/installed $(PYNQ:%=%/installed) $(DOCS)/installed ## install what `make check` needs; --jobs=2 installs two at a time
+litex: $(LITEX)/installed ## digits trained in a simulated LiteX SoC, whose memory controller is LiteDRAM, in a separate environment
+	$(LITEX)/bin/pytest -m litex
+
+environments: $(STAMP) $(TORCH)/installed $(PYNQ:%=%/installed) $(DOCS)/installed ## install what `.ci/run` needs; --jobs=2 installs two at a time
 
 reproduce: $(TORCH)/installed ## measure the claims of PAPER (zipml; lqsgd, micro, mqgrad) into docs/PAPER.md
 	$(TORCH)/bin/bitlane reproduce $(PAPER) --out docs/$(PAPER).md
@@ -147,7 +151,7 @@ newcomer: $(STAMP) ## seconds and megabytes of the README's first successes, wit
 	$(BIN)/python .ci/newcomer.py
 
 clean: ## remove the environment and everything made, but the cache of built simulators
-	rm -rf $(VENV) $(TORCH) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api docs/gallery build dist runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(TORCH) $(LITEX) $(DOCS) $(LOWEST) $(PYNQ) docs/reference/api docs/gallery build dist runs .pytest_cache .mypy_cache .ruff_cache
 	find host hw sim studies verify tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pynq needs older versions of numpy, protobuf and setuptools than the rest, hence separate environments.
@@ -163,6 +167,12 @@ $(TORCH)/installed: $(STAMP)
 	$(PYTHON) -m venv $(TORCH)
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[sim,cli,datasets,fast,sparse,torch,gpu]' -e './studies[torch]' pytest pytest-timeout hypothesis mypy expecttest
 	$(TORCH)/bin/pip install --quiet --disable-pip-version-check --no-deps -e ./verify
+	@touch $@
+
+# Only the SoC of this target needs LiteX.
+$(LITEX)/installed: $(STAMP)
+	$(PYTHON) -m venv $(LITEX)
+	$(LITEX)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cocotb,cli,datasets]' -e './verify[litex]' pytest-timeout
 	@touch $@
 
 # uv writes the lowest versions that pyproject.toml allows together; what it does not name is the newest.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SEED = pytest.StashKey[int]()
-LIBRARIES = ("torch", "pynq")  # a file marked with one of these is collected where that library is installed
+LIBRARIES = ("torch", "pynq", "litex")  # a file marked with one of these is collected where that library is installed
 MARKED = re.compile(rf"^pytestmark = .*?pytest\.mark\.({'|'.join(LIBRARIES)})\b", re.MULTILINE)
 SELECTED = re.compile(rf"(?<!not )\b({'|'.join(LIBRARIES)})\b")  # in `-m`
 LEFT = pytest.StashKey[dict[str, Counter[str]]]()  # reason -> folder or file -> files or tests that did not run
@@ -32,7 +32,7 @@ if find_spec("hypothesis") is not None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files of a library that is not installed; with `-m torch` or `-m pynq`, all other files."""
+    """Leave out the files of a library that is not installed; with `-m torch` and the like, all other files."""
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
     found = MARKED.search(collection_path.read_text())

@@ -20,6 +20,7 @@ MARKED = {
     "docs/guides/board.md": {"board": 8, "setup": 4},
     "docs/guides/laptop.md": {"setup": 1},
     "docs/guides/simulate.md": {"setup": 2},
+    "docs/guides/soc.md": {"setup": 1},
     "docs/guides/several-machines.md": {"setup": 5, "torch": 6},
     "docs/guides/sparse-models.md": {"setup": 3},
 }

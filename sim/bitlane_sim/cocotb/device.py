@@ -3,11 +3,12 @@
 # The signals of a design are attributes that cocotb makes: handles and agents are Any.
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from cocotb.task import resume
 from cocotb.triggers import ClockCycles, First, RisingEdge
+from cocotbext.axi import AxiResp
 
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
@@ -19,8 +20,58 @@ BASE_ADDRESS = 0x1000_0000  # of the memory: not 0, so that an address that was 
 TIMEOUT_CYCLES = 10_000_000  # without an interrupt: a test that hangs ends
 
 
+class HostMemory(Protocol):
+    """Memory as the host of a testbench reaches it.
+
+    Attributes
+    ----------
+    base_address, nbytes : int
+        Its first address, as the accelerator sees it, and its size: multiples of 4096.
+    """
+
+    base_address: int
+    nbytes: int
+
+    async def read(self, address: int, length: int) -> bytes:
+        """Return bytes."""
+
+    async def write(self, address: int, data: bytes) -> None:
+        """Change bytes."""
+
+
+class BusMemory:
+    """Memory of a design, such as a DRAM behind its controller, that the host reaches over its own bus; a `HostMemory`.
+
+    Parameters
+    ----------
+    host : cocotbext.axi.AxiLiteMaster or AxiMaster
+        Sees the memory at the addresses at which the accelerator sees it.
+    base_address, nbytes : int
+        As of `HostMemory`.
+    """
+
+    def __init__(self, host: Any, base_address: int, nbytes: int):
+        self._host = host
+        self.base_address = base_address
+        self.nbytes = nbytes
+
+    async def read(self, address: int, length: int) -> bytes:
+        """Return bytes; DeviceError if the bus answers with an error."""
+        return bytes(_checked(await self._host.read(address, length)).data)
+
+    async def write(self, address: int, data: bytes) -> None:
+        """Change bytes; DeviceError if the bus answers with an error."""
+        _checked(await self._host.write(address, data))
+
+
+def _checked(response: Any) -> Any:
+    if response.resp != AxiResp.OKAY:
+        raise DeviceError(f"the bus answered the host with {response.resp.name} at {response.address:#x}")
+    return response
+
+
 class BenchMemory:
-    """The memory of a testbench, as a target of the AXI slaves of cocotbext-axi.
+    """The memory of a testbench, as a target of the AXI slaves of cocotbext-axi; a `HostMemory`.
 
     Parameters
     ----------
@@ -30,6 +81,7 @@ class BenchMemory:
 
     def __init__(self, base_address: int, nbytes: int):
         self.base_address = base_address
+        self.nbytes = nbytes
         self.content = np.zeros(nbytes, np.uint8)
 
     async def read(self, address: int, length: int) -> bytes:
@@ -49,7 +101,7 @@ class BenchMemory:
 
 
 class BenchBuffer:
-    """A buffer in a `BenchMemory`, and its copy on the host; a `Buffer`."""
+    """A buffer in the memory of a `CocotbDevice`, and its copy on the host; a `Buffer`."""
 
     def __init__(self, device: CocotbDevice, device_address: int, words: int):
         self._device = device
@@ -69,23 +121,24 @@ class CocotbDevice:
     Parameters
     ----------
     dut : cocotb handle
-        The accelerator, with the ports `clk` and `irq`.
-    host : cocotbext.axi.AxiLiteMaster
-        Master of its register port.
-    memory : BenchMemory
+        The accelerator, or a design around it, with the ports `clk` and `irq`.
+    registers : cocotbext.axi.AxiLiteMaster, or a window of one
+        Has the accelerator's registers at address 0.
+    memory : HostMemory
         What its memory port reaches.
     """
 
     name = "cocotb"
 
-    def __init__(self, dut: Any, host: Any, memory: BenchMemory):
+    def __init__(self, dut: Any, registers: Any, memory: HostMemory):
         self._dut = dut
-        self._memory = memory
-        self.capacity_bytes = len(memory.content)
+        self.capacity_bytes = memory.nbytes
         self._free_list = FreeList(memory.base_address, self.capacity_bytes)
         self._buffers: dict[int, BenchBuffer] = {}
-        self._read = resume(host.read_dword)
-        self._write = resume(host.write_dword)
+        self._read = resume(registers.read_dword)
+        self._write = resume(registers.write_dword)
+        self._read_memory = resume(memory.read)
+        self._write_memory = resume(memory.write)
         self._wait = resume(self._until)
 
     def read(self, offset: int) -> int:
@@ -116,12 +169,13 @@ class CocotbDevice:
         return list(self._buffers.values())
 
     def flush(self, buffer: Buffer) -> None:
-        """Copy the words of the host to the memory, in no time."""
-        self._words(buffer)[:] = buffer.array
+        """Copy the words of the host to the memory; in no time if the memory is a `BenchMemory`."""
+        self._write_memory(self._address(buffer), buffer.array.tobytes())
 
     def invalidate(self, buffer: Buffer) -> None:
-        """Copy the words of the memory to the host, in no time."""
-        buffer.array[:] = self._words(buffer)
+        """Copy the words of the memory to the host; in no time if the memory is a `BenchMemory`."""
+        content = self._read_memory(self._address(buffer), buffer.array.nbytes)
+        buffer.array[:] = np.frombuffer(content, np.uint64)
 
     def free(self, buffer: BenchBuffer) -> None:
         """Free a buffer; a second call does nothing."""
@@ -132,7 +186,7 @@ class CocotbDevice:
     def close(self) -> None:
         """Do nothing: the simulator ends with its tests."""
 
-    def _words(self, buffer: Buffer) -> Words:
+    def _address(self, buffer: Buffer) -> int:
         if self._buffers.get(buffer.device_address) is not buffer:
             raise DeviceError(f"the buffer at {buffer.device_address:#x} has been freed, or belongs to another device")
-        return self._memory.at(buffer.device_address, buffer.array.nbytes).view(np.uint64)
+        return buffer.device_address

