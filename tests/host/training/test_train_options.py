@@ -112,7 +112,7 @@ def test_uniform_levels_in_a_codebook_match_digit_lanes(seed):
     ]  # digits and draws: all else is smaller
     assert [len(words) for words in samples[0]] == [len(words) for words in samples[1]] and samples[0]
     other = sum(np.unpackbits((a ^ b).view(np.uint8)).sum() for a, b in zip(*samples, strict=True))
-    assert other <= 4
+    assert other <= 12  # bits of three draws
     assert tables.loss == pytest.approx(digits.loss, rel=1e-5 + 1e-3 * other)
     assert tables.weights == pytest.approx(digits.weights, abs=1e-5 + 5e-4 * other)
     assert tables.bytes_read - digits.bytes_read == 5 * 64 * 4  # the tables, once
