@@ -104,7 +104,7 @@ def solve_centered(
         How far above its optimum an objective may end, as a share of it, or of a thousandth of the objective of the
         best constant model if that is more.
     max_passes : int, default=100
-        Of the coded rows; with a refinement for each round.
+        Of the coded rows; with a refinement as many again.
     exact : array or RowTable [rows, m], optional
         The values of the stored columns that the codes stand for.
     refine : int, default=0
@@ -138,6 +138,7 @@ def solve_centered(
     rounding = np.full(rows.shape[1], ANYWHERE) if variances is None else variances / rows.scale.unit**2
     clipped = variances is None or bool((rounding > 2 * ANYWHERE).any())
     best = objectives if exact is None or not refine else np.full(len(models), np.inf)
+    limit = objective.passes + max_passes  # of all rounds
     best_points, before, unsolved = points, *np.full((2, len(models)), np.inf)
     for round_ in range(refine + 1 if exact is not None and refine else 0):
         objectives = exact_center(objective, points, exact)
@@ -156,15 +157,15 @@ def solve_centered(
             search = QuasiNewton(objective, start_at)
         else:
             search = SampledNewton(objective, start_at, reach, rounding=rounding)
-        passes = max_passes if round_ < refine else 1
-        start = objective.passes
-        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), start + passes)
+        last = round_ == refine or objective.passes >= limit
+        until = objective.passes + 1 if last else limit
+        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), until)
         slow = search.first_decrements / (1 - _left_by_round(search.first_decrements, before, unsolved))
         gaps, estimates = search.first_bounds, np.maximum(search.first_estimates, slow)
         before, unsolved = search.first_decrements, search.decrements
         iterations += search.iterations
         within = np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors)
-        if within.all() or round_ == refine:
+        if within.all() or last:
             break
         points = points + search.points
     objectives, points = best, best_points

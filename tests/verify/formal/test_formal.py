@@ -140,7 +140,8 @@ def no_gap(m: Any, block: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("writer", marks=pytest.mark.slow), "gradient", "table_pass", "burst_downsizer"]
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("writer", "gradient")), "table_pass", "burst_downsizer"],
 )
 def test_a_correct_block_is_proved(tools: ProofTools, tmp_path: Path, name: str) -> None:
     result = prove(PROOFS[name], tools, tmp_path)

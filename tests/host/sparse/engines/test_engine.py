@@ -51,6 +51,7 @@ def train(
         return RayTrainer(spec, shares, options, run=run, statistics=statistics).run()
 
 
+@pytest.mark.slow
 def test_the_bits_are_those_of_one_machine(seed: int, tmp_path: Path) -> None:
     """Model, windows, counts, and the status of the servers that have ended."""
     rows, spec = 700, spec_of(seed)
