@@ -48,8 +48,7 @@ def draw(rows: Sequence[PictureRow], path: Path) -> None:
             axis.plot([1, x], [place, place], color=COLOURS[row.loss], linewidth=1.2)
             axis.plot(x, place, "o", color=COLOURS[row.loss], markersize=5)
             axis.plot(stored, place, "o", color=COLOURS[row.loss], markersize=5, markerfacecolor="none")
-            side, near = ("left", 1.06) if max(x, stored) < 1 else ("right", 1 / 1.06)
-            axis.text(near, place, row.rival, ha=side, va="center", fontsize=7, color="#666666")
+            axis.text(1.2 * FARTHEST, place, row.rival, ha="right", va="center", fontsize=7, color="#666666")
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_xscale("log")
         axis.set_yticks(range(len(shown)), [row.text for row in shown], fontsize=8)
@@ -62,6 +61,6 @@ def draw(rows: Sequence[PictureRow], path: Path) -> None:
         axis.tick_params(axis="y", length=0)
         handles = [Line2D([], [], color=colour, marker="o", label=WORDS[loss]) for loss, colour in COLOURS.items()]
         handles.append(Line2D([], [], color="black", marker="o", markerfacecolor="none", linewidth=0, label=STORED))
-        axis.legend(handles=handles, loc="lower right", frameon=False)
+        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
