@@ -36,6 +36,7 @@ PROOF, HINGE_PROOF = 0.1, 1e-3
 NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
 SHORTER = 0.1  # of a step after which exact rows have a larger objective
 SPREADS = 4.0  # of rounding, which exact rows may take across the smooth part of hinge
+NEARER = 0.25  # what a round of a refinement leaves on the codes, over the round before
 MOST_LEFT = 0.99  # of the way to the optimum, after a round
 ANYWHERE = 1 / 12  # mean square of what a value is off its code, in units of codes
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
@@ -159,7 +160,7 @@ def solve_centered(
             search = SampledNewton(objective, start_at, reach, rounding=rounding)
         last = round_ == refine or objective.passes >= limit
         until = objective.passes + 1 if last else limit
-        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol), until)
+        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol * NEARER**round_), until)
         slow = search.first_decrements / (1 - _left_by_round(search.first_decrements, before, unsolved))
         gaps, estimates = search.first_bounds, np.maximum(search.first_estimates, slow)
         before, unsolved = search.first_decrements, search.decrements

@@ -15,6 +15,9 @@ from .exact_codes import exact_codes
 from .problem import Problem
 from .solution import Floats
 
+LOOKED_AT = 1_024  # rows
+EXACT = 1e-3  # of a unit: what a value is off a code that says all of it, by rounding of floats
+
 
 class CodedColumns(NamedTuple):
     """Codes that a solver reads instead of a table.
@@ -91,6 +94,17 @@ def code_variances(problem: Problem, rows: EncodedTable) -> Floats:
     )
     clipped = rows.clipped * np.maximum(beyond, 0.0) ** 2
     return np.asarray(variances + clipped[columns.active])
+
+
+def hidden_variances(problem: Problem, rows: EncodedTable) -> Floats:
+    """Return `code_variances`, but 0 for columns whose codes say all of some rows, such as those of two values."""
+    variances, table = code_variances(problem, rows), problem.table
+    if rows is table or not variances.any():
+        return variances
+    some, active = np.arange(0, len(table), max(1, len(table) // LOOKED_AT)), rows.column_codes.active
+    off = np.abs(np.asarray(rows[some]) - np.asarray(table[some], np.float64))[:, active]
+    exact = (off <= EXACT * rows.coded.scale.unit).all(axis=0) & (rows.clipped[active] == 0)
+    return np.where(exact, 0.0, variances)
 
 
 class StoredColumns:

@@ -210,10 +210,8 @@ class SampledNewton:
 
     def _step(self, k: int, unseen: float) -> tuple[Floats, float]:
         """Return the step of a model from its sample of rows, and what it promises; infinite where that rounds."""
-        return self._least(k, self._hessian(k, unseen))
-
-    def _least(self, k: int, hessian: Floats) -> tuple[Floats, float]:
-        slope, lasso = self.gradients[k], self.objective.penalty.lasso[k]
+        hessian, slope = self._hessian(k, unseen), self.gradients[k]
+        lasso = self.objective.penalty.lasso[k]
         if lasso.any():
             whole = self.objective.whole(self.points[k : k + 1], np.array([k]))[0]
             step = least_model(hessian, slope, whole, lasso)
@@ -229,24 +227,27 @@ class SampledNewton:
         A Hessian of codes is that of the values and of what rounds them, which is the larger part where columns are
         nearly combinations of others. That of the values is not below the penalty.
         """
-        hessian = self._hessian(k, min(float(self._unseen[k]), SEEN))
+        penalty = self.objective.penalty.of(np.array([k]))
+        whole = self.objective.whole(self.points[k : k + 1], np.array([k]))
+        slopes = penalty.residual(whole, self.gradients[k] - penalty.ridge * whole)[0]
+        moved = np.flatnonzero((whole[0] != 0) | (slopes != 0))  # the others stay at 0, by an L1 penalty
+        if not moved.size:
+            return 0.0
+        hessian = self._hessian(k, min(float(self._unseen[k]), SEEN))[np.ix_(moved, moved)]
+        noise = np.zeros(len(slopes))
+        noise[: len(rounding)] = ROUNDED * self._samples[k][2] / self.objective.totals[k] * rounding
         diagonal = np.diagonal(hessian)
         size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scaled, noise = hessian / np.outer(size, size), np.zeros(len(size))
-        noise[: len(rounding)] = ROUNDED * self._samples[k][2] / self.objective.totals[k] * rounding
-        noise /= size**2
-        reduced = scaled - np.diag(noise)
+        scaled, noise, slopes = hessian / np.outer(size, size), noise[moved] / size**2, slopes[moved] / size
         try:
-            np.linalg.cholesky(reduced)
+            np.linalg.cholesky(scaled - np.diag(noise))
         except np.linalg.LinAlgError:
-            if self.objective.penalty.lasso[k].any():
-                return math.inf
             curvatures, directions = np.linalg.eigh(scaled)
             squares = directions**2
-            least = np.maximum((self.objective.penalty.ridge[k] / size**2) @ squares, SINGULAR)
-            slopes = (self.gradients[k] / size) @ directions
-            return float((slopes**2 / np.maximum(curvatures - noise @ squares, least)).sum() / 2)
-        return self._least(k, reduced * np.outer(size, size))[1]
+            least = np.maximum((penalty.ridge[0, moved] / size**2) @ squares, SINGULAR)
+            curvatures = np.maximum(curvatures - noise @ squares, least)
+            return float(((slopes @ directions) ** 2 / curvatures).sum() / 2)
+        return float(slopes @ np.linalg.solve(scaled - np.diag(noise), slopes)) / 2
 
     def _hessian(self, k: int, unseen: float) -> Floats:
         objective = self.objective

@@ -14,7 +14,7 @@ from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
 from .centered import CenteredFit, solve_centered
-from .coded_tables import code_variances, encoded, exact_rows, stored_bytes
+from .coded_tables import encoded, exact_rows, hidden_variances, stored_bytes
 from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
 from .problem import Problem
@@ -150,7 +150,7 @@ def solve_by_passes(problem: Problem, doubtful: Solution | None = None) -> Solut
 
 def fit_by_passes(problem: Problem, rows: EncodedTable, models: LinearModels) -> CenteredFit:
     """Fit models to the codes of the table of a problem, and to its values where codes may cost too much."""
-    exact, variances = exact_rows(problem, rows), code_variances(problem, rows)
+    exact, variances = exact_rows(problem, rows), hidden_variances(problem, rows)
     return solve_centered(
         rows.coded, models, problem.tol, problem.max_iter, exact, ROUNDS, variances, threads=processors()
     )
