@@ -50,3 +50,18 @@ def test_no_objective_is_far_above_its_optimum_without_a_warning(seed, solver, _
     constant = np.log(2) if loss == "log_loss" else 1.0
     missed = found - least > 1.5 * tol * max(least, FLOOR * constant)
     assert not missed or any("the solver ended" in str(each.message) for each in told)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "hinge"])
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_ordinary_tables_have_no_warning(seed, loss, penalty):
+    """Standardised one-hot columns, which depend on each other, beside a number and its copy."""
+    rng = np.random.default_rng(seed)
+    rows = 1000
+    fields = [np.eye(4)[rng.choice(4, rows, p=[0.6, 0.3, 0.08, 0.02])] for _ in range(3)]
+    number = rng.normal(size=(rows, 1))
+    X = np.hstack([*fields, number, number, rng.normal(size=(rows, 3))])
+    y = X @ rng.normal(size=X.shape[1]) + rng.logistic(size=rows) > 0.5
+    X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
+    model = LinearClassifier(loss=loss, penalty=penalty, alpha=1e-3, tol=1e-3, solver="centered").fit(X, y)
+    assert model.solution_.converged.all()
