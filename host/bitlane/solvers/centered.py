@@ -11,7 +11,7 @@ An accelerator takes such sums as it is, in epochs of one batch: `bitlane.traini
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from .certificate import duality_gaps
 from .coded_objective import CodedObjective
 from .exact_rows import exact_center
 from .linear_models import LinearModels
+from .model_search import ModelSearch
 from .quasi_newton import ENOUGH, QuasiNewton, passes_of_newton, suits
 from .sampled_newton import FIRST_REACH, SampledNewton
 
@@ -36,9 +37,10 @@ PROOF, HINGE_PROOF = 0.1, 1e-3
 NOISE = 1e-6  # of an objective on exact rows: what float32 scores round
 SHORTER = 0.1  # of a step after which exact rows have a larger objective
 SPREADS = 4.0  # of rounding, which exact rows may take across the smooth part of hinge
-NEARER = 0.25  # what a round of a refinement leaves on the codes, over the round before
+NEARER = 0.25  # what a round of a refinement leaves on the codes, over the round before: steps show more than promises
 MOST_LEFT = 0.99  # of the way to the optimum, after a round
 ANYWHERE = 1 / 12  # mean square of what a value is off its code, in units of codes
+WIDE = 4_096  # columns from which on a solver warns
 ROOM = 0.3  # of a tolerance: what is aimed at, as promises are estimates
 
 
@@ -121,75 +123,120 @@ def solve_centered(
     CenteredFit
     """
     objective = CodedObjective(rows, models, threads)
-    near = None if models.near is None else objective.parameters(*models.near)
-    search: QuasiNewton | SampledNewton
-    kind: type[QuasiNewton | SampledNewton] = QuasiNewton if suits(objective) else SampledNewton
-    search, iterations = kind(objective, _constants(objective), near=near), 0
-    most = max_passes if kind is SampledNewton else min(max_passes, round(ENOUGH * passes_of_newton(objective)))
-    objectives, gaps = _minimise(objective, search, tol, most)
-    unproved = not (gaps <= tol * np.maximum(objectives, search.floors)).all()
-    if kind is QuasiNewton and unproved and objective.passes < max_passes:
-        iterations, kind = search.iterations, SampledNewton
-        search = SampledNewton(objective, _constants(objective), near=search.points)
-        objectives, gaps = _minimise(objective, search, tol, max_passes)
-    floors = search.floors
-    points, reads = search.points, 0
-    iterations += search.iterations
-    estimates = search.estimates
-    rounding = np.full(rows.shape[1], ANYWHERE) if variances is None else variances / rows.scale.unit**2
-    clipped = variances is None or bool((rounding > 2 * ANYWHERE).any())
-    best = objectives if exact is None or not refine else np.full(len(models), np.inf)
-    limit = objective.passes + max_passes  # of all rounds
-    best_points, before, unsolved = points, *np.full((2, len(models)), np.inf)
-    for round_ in range(refine + 1 if exact is not None and refine else 0):
-        objectives = exact_center(objective, points, exact)
-        reads += 1
-        helps = objectives <= best * (1 + NOISE)
-        best = np.where(helps, objectives, best)
-        best_points = np.where(helps[:, None], points, best_points)
-        gaps, estimates = np.full((2, len(models)), np.inf)
-        if not helps.all():  # the codes say too little of the rows: a shorter step
-            points = best_points + np.where(helps, 1.0, SHORTER)[:, None] * (points - best_points)
-            continue
-        spread = np.sqrt((points[:, : rows.shape[1]] ** 2).sum(axis=1) / 12)  # of scores, by the rounding of codes
-        reach = FIRST_REACH if clipped else objective.smooth_loss.width + SPREADS * spread
-        start_at = np.zeros_like(points)
-        if kind is QuasiNewton:
-            search = QuasiNewton(objective, start_at)
-        else:
-            search = SampledNewton(objective, start_at, reach, rounding=rounding)
-        last = round_ == refine or objective.passes >= limit
-        until = objective.passes + 1 if last else limit
-        search.run(np.arange(len(models)), np.full(len(models), 0.5 * tol * NEARER**round_), until)
-        slow = search.first_decrements / (1 - _left_by_round(search.first_decrements, before, unsolved))
-        gaps, estimates = search.first_bounds, np.maximum(search.first_estimates, slow)
-        before, unsolved = search.first_decrements, search.decrements
-        iterations += search.iterations
-        within = np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors)
-        if within.all() or last:
-            break
-        points = points + search.points
-    objectives, points = best, best_points
+    found = _on_codes(objective, tol, max_passes)
+    if exact is not None and refine:
+        rounding = np.full(rows.shape[1], ANYWHERE) if variances is None else variances / rows.scale.unit**2
+        clipped = variances is None or bool((rounding > 2 * ANYWHERE).any())
+        found = _on_values(objective, found, exact, refine, rounding, clipped, tol, max_passes)
     free = models.alpha == 0
-    warn_of_separable(models.smooth_loss.name, objectives[free], floors[free])
-    coefficients, intercepts = objective.coefficients(points)
+    warn_of_separable(models.smooth_loss.name, found.objectives[free], found.floors[free])
+    coefficients, intercepts = objective.coefficients(found.points)
     return CenteredFit(
         coefficients,
         intercepts,
-        objectives,
-        gaps,
-        estimates,
-        np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors),
-        iterations,
+        found.objectives,
+        found.gaps,
+        found.estimates,
+        found.converged(tol),
+        found.iterations,
         objective.passes,
-        reads,
+        found.reads,
         objective.passes * rows.shape[0] * -(-rows.shape[1] * rows.bits // 8),
     )
 
 
-def _minimise(
-    objective: CodedObjective, search: QuasiNewton | SampledNewton, tol: float, max_passes: int
-) -> tuple[Floats, Floats]:
+class _Found(NamedTuple):
+    """Where a search ended; see `CenteredFit`.
+
+    Attributes
+    ----------
+    points : float64 array [models, n]
+        In units of codes.
+    objectives, gaps, estimates, floors : float64 arrays [models]
+    iterations : int
+    kind : type
+        `QuasiNewton` or `SampledNewton`, which found them.
+    reads : int, default=0
+        Of exact rows.
+    """
+
+    points: Floats
+    objectives: Floats
+    gaps: Floats
+    estimates: Floats
+    floors: Floats
+    iterations: int
+    kind: type[QuasiNewton | SampledNewton]
+    reads: int = 0
+
+    def converged(self, tol: float) -> NDArray[np.bool_]:
+        """Return whether the gap or the estimate of each model is within the tolerance."""
+        return np.asarray(np.minimum(self.gaps, self.estimates) <= tol * np.maximum(self.objectives, self.floors))
+
+
+def _on_codes(objective: CodedObjective, tol: float, max_passes: int) -> _Found:
+    """Search on the codes: with passes alone where Hessians take long, and with Hessians if these prove too little."""
+    models, start, iterations = objective.models, _constants(objective), 0
+    near = None if models.near is None else objective.parameters(*models.near)
+    if suits(objective):
+        quick = QuasiNewton(objective, start.copy(), near)
+        most = min(max_passes, round(ENOUGH * passes_of_newton(*objective.rows.shape)))
+        objectives, gaps = _minimise(objective, quick, tol, most)
+        proved = (gaps <= tol * np.maximum(objectives, quick.floors)).all()
+        iterations, near = quick.iterations, quick.points
+        if proved or objective.passes >= max_passes:
+            return _Found(quick.points, objectives, gaps, quick.estimates, quick.floors, iterations, QuasiNewton)
+    warn_of_wide(objective.rows.shape[1])
+    search = SampledNewton(objective, start, near=near)
+    objectives, gaps = _minimise(objective, search, tol, max_passes)
+    iterations += search.iterations
+    return _Found(search.points, objectives, gaps, search.estimates, search.floors, iterations, SampledNewton)
+
+
+def _on_values(
+    objective: CodedObjective,
+    found: _Found,
+    exact: Any,
+    refine: int,
+    rounding: Floats,
+    clipped: bool,
+    tol: float,
+    max_passes: int,
+) -> _Found:
+    """Correct models on codes by the exact rows, in rounds; `rounding` is as of `SampledNewton`."""
+    columns, count = objective.rows.shape[1], len(found.points)
+    points, floors, iterations = found.points, found.floors, found.iterations
+    best_points, best, before, unsolved = points, *np.full((3, count), np.inf)
+    limit = objective.passes + max_passes  # of all rounds
+    for round_ in range(refine + 1):
+        objectives = exact_center(objective, points, exact)
+        helps = objectives <= best * (1 + NOISE)
+        best = np.where(helps, objectives, best)
+        best_points = np.where(helps[:, None], points, best_points)
+        gaps, estimates = np.full((2, count), np.inf)
+        if not helps.all():  # the codes say too little of the rows: a shorter step
+            points = best_points + np.where(helps, 1.0, SHORTER)[:, None] * (points - best_points)
+            continue
+        spread = np.sqrt((points[:, :columns] ** 2).sum(axis=1) / 12)  # of scores, by the rounding of codes
+        reach = FIRST_REACH if clipped else objective.smooth_loss.width + SPREADS * spread
+        center = np.zeros_like(points)
+        quick = found.kind is QuasiNewton
+        search: ModelSearch = (
+            QuasiNewton(objective, center) if quick else SampledNewton(objective, center, reach, rounding=rounding)
+        )
+        last = round_ == refine or objective.passes >= limit
+        until = objective.passes + 1 if last else limit
+        search.run(np.arange(count), np.full(count, 0.5 * tol * NEARER**round_), until)
+        gaps, estimates = search.first_bounds, _estimates(search, before, unsolved)
+        before, unsolved = search.first_decrements, search.decrements
+        iterations += search.iterations
+        if last or (np.minimum(gaps, estimates) <= tol * np.maximum(objectives, floors)).all():
+            break
+        points = points + search.points
+    return _Found(best_points, best, gaps, estimates, floors, iterations, found.kind, round_ + 1)
+
+
+def _minimise(objective: CodedObjective, search: ModelSearch, tol: float, max_passes: int) -> tuple[Floats, Floats]:
     """Search until the duality gaps of all models are within the tolerance; return their objectives and gaps."""
     models = objective.models
     hinge, count = models.smooth_loss.name == "hinge", len(models)
@@ -223,16 +270,20 @@ def _minimise(
     return objectives, gaps
 
 
-def _left_by_round(promised: Floats, before: Floats, unsolved: Floats) -> Floats:
-    """Return what a round of a refinement leaves of the way to the optimum, as a share, by what steps promise.
+def _estimates(search: ModelSearch, before: Floats, unsolved: Floats) -> Floats:
+    """Return what models at a center may be above their optimum, by all that a search from there says.
 
     Parameters
     ----------
-    promised, before, unsolved : float64 arrays [models]
-        What the first step of this round and of the last one promised, and what the last one left on the codes.
+    search : ModelSearch
+    before, unsolved : float64 arrays [models]
+        What the first step of the last round promised, and what that round left on the codes; infinite in the first.
     """
+    promised = search.first_decrements
     more = np.maximum(promised - np.where(np.isinf(unsolved), promised, unsolved), 0.0)
-    return np.minimum(np.sqrt(more / np.maximum(before, 1e-300)), MOST_LEFT)
+    left = np.minimum(np.sqrt(more / np.maximum(before, 1e-300)), MOST_LEFT)  # of the way, after a round
+    gained = search.first_objectives - search.objectives + search.decrements
+    return np.asarray(np.maximum(np.maximum(search.first_estimates, promised / (1 - left)), gained))
 
 
 def _constants(objective: CodedObjective) -> Floats:
@@ -249,4 +300,13 @@ def warn_of_separable(loss: str, objectives: Floats, floors: Floats) -> None:
         warn_user(
             f"the features separate the classes of {found} of {len(objectives)} models without a penalty: their "
             "weights have no optimum; set alpha above 0"
+        )
+
+
+def warn_of_wide(columns: int) -> None:
+    """Warn of matrices whose decomposition takes long."""
+    if columns >= WIDE:
+        warn_user(
+            f"X has {columns} columns, and this fit decomposes matrices of {columns} x {columns}: the estimators of "
+            "SGD need none"
         )

@@ -68,6 +68,8 @@ def bound_of_gradient(gradients: Floats, ridge: Floats, curvatures: Floats | flo
     curvatures : float64 array [...] or float
         Mean second derivatives of the loss.
     """
+    if not ridge.any():
+        return np.full(gradients.shape[:-1], np.inf)
     convexity = np.broadcast_to(ridge, gradients.shape).copy()
     if not ridge[-1]:
         convexity[..., -1] = curvatures

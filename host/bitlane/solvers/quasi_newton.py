@@ -12,10 +12,9 @@ import numpy as np
 
 from bitlane.encoded.coded_rows import Floats
 
-from .certificate import bound_of_gradient
 from .coded_objective import Chosen, CodedObjective, Evaluation
-from .sampled_hessian import HessianSample
-from .sampled_newton import FLOOR, NOISE
+from .model_search import NOISE, ModelSearch
+from .sampled_hessian import sample_size
 
 KEPT_PAIRS = 10  # of steps and differences of gradients
 LOOKED_AT = 1_024  # rows that the first metric is of
@@ -28,86 +27,40 @@ MOST_PASSES = 4  # that a step of Newton's method may take as long as
 ENOUGH = 10  # such steps, in whose time this search ends
 
 
-def passes_of_newton(objective: CodedObjective) -> float:
+def passes_of_newton(rows: int, columns: int) -> float:
     """Return about how many passes take as long as one Hessian of sampled rows and a system with it."""
-    rows, columns = objective.rows.shape
-    wanted = HessianSample(rows, columns).wanted
-    return float(columns * (wanted / 2 / OF_CODES + columns / 3 / OF_FLOATS) / (2 * rows))
+    wanted = sample_size(rows, columns)
+    return columns * (wanted / 2 / OF_CODES + columns / 3 / OF_FLOATS) / (2 * rows)
 
 
 def suits(objective: CodedObjective) -> bool:
     """Return whether passes without Hessians are the quicker way: where these take long, and there is a bound."""
     columns, loss = objective.rows.shape[1], objective.smooth_loss.name
     strong = bool((objective.penalty.ridge[:, :columns] > 0).all()) and objective.penalty.smooth
-    return loss != "hinge" and strong and passes_of_newton(objective) > MOST_PASSES
+    return loss != "hinge" and strong and passes_of_newton(*objective.rows.shape) > MOST_PASSES
 
 
-class QuasiNewton:
+class QuasiNewton(ModelSearch):
     """L-BFGS for many models with an L2 penalty and a loss with second derivatives.
 
-    It ends where `bound_of_gradient` is within the tolerance.
+    It ends where `bound_of_gradient`, which is decrement and estimate, is within the tolerance, or no step helps.
 
     Parameters
     ----------
-    objective : CodedObjective
-    points : float64 array [models, n]
-        Where the models start. They are moved.
-    near : float64 array [models, n], optional
-        Where the models start if that is better than `points`, which then are the best constant models.
-
-    Attributes
-    ----------
-    points, objectives, gradients, estimates, floors, slope_sums, slope_sizes, iterations
-        As those of `SampledNewton`.
-    decrements, first_decrements, first_estimates, first_bounds : float64 arrays [models]
-        The bound where the models are, and the others where they started.
+    objective, points, near
+        As of `ModelSearch`.
     """
 
     def __init__(self, objective: CodedObjective, points: Floats, near: Floats | None = None):
-        count, n = points.shape
-        self.objective, self.points, self._near = objective, points, near
-        self.objectives, self.decrements, self.first_decrements = np.full((3, count), np.inf)
-        self.floors, self.slope_sums, self.slope_sizes = np.zeros((3, count))
-        self.gradients, self._steps = np.zeros((2, count, n))
-        self._lengths, self._trials, self.iterations = np.ones(count), np.zeros(count, np.intp), 0
-        self._pairs = [deque[tuple[Floats, Floats, float]](maxlen=KEPT_PAIRS) for _ in range(count)]
+        super().__init__(objective, points, near)
+        self._trials = np.zeros(len(points), np.intp)
+        self._pairs = [deque[tuple[Floats, Floats, float]](maxlen=KEPT_PAIRS) for _ in range(len(points))]
         rows, columns = objective.rows.shape
         self._looked_at = np.arange(0, rows, max(1, rows // LOOKED_AT), dtype=np.intp)
         self._means, self._squares = np.zeros((2, columns))
 
-    @property
-    def estimates(self) -> Floats:
-        """What the optimum may be below the objectives."""
-        return self.decrements
-
-    @property
-    def first_estimates(self) -> Floats:
-        """What the optimum may be below the objectives at the start."""
-        return self.first_decrements
-
-    first_bounds = first_estimates
-
     def run(self, active: Chosen, tolerances: Floats, max_passes: int, anew: bool = True) -> None:
-        """Search until the bounds of some models are within their tolerances, or no step helps.
-
-        Parameters
-        ----------
-        active : int array
-            Numbers of the models.
-        tolerances : float64 array [models]
-            Shares of the objectives, or of `floors` where these are more.
-        max_passes : int
-            Of the objective in all.
-        anew : bool, default=True
-            Whether this is the first run.
-        """
-        trials = self.points + self._lengths[:, None] * self._steps
-        if anew:
-            trials = self.points.copy()
-        if self._near is not None:
-            trials, self._near = self._near, None
-            self.objectives[:] = self.objective.models.constant_losses(self.objective.smooth_loss)
-            self.floors = FLOOR * self.objectives
+        trials = self._start(active, self.points + self._lengths[:, None] * self._steps, anew)
         while active.size and self.objective.passes < max_passes:
             with np.errstate(over="ignore", invalid="ignore"):
                 found = self.objective.evaluate(trials[active], active, self._looked_at)
@@ -152,20 +105,16 @@ class QuasiNewton:
 
     def _accept(self, k: int, point: Floats, at: int, found: Evaluation) -> None:
         """Move a model to a point, and set its bound and its next step."""
-        first = np.isinf(self.first_decrements[k])
-        if not first:
-            step, change = point - self.points[k], found.gradients[at] - self.gradients[k]
-            if (product := float(step @ change)) > 0:
-                self._pairs[k].append((step, change, product))
-        else:
-            self.floors[k] = max(self.floors[k], FLOOR * found.values[at])
-        self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
-        self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
-        curvature = float(self.objective.curvatures[k].sum(dtype=np.float64)) / self.objective.totals[k]
-        self.decrements[k] = float(bound_of_gradient(found.gradients[at], self.objective.penalty.ridge[k], curvature))
+        start, slope = self.points[k].copy(), self.gradients[k].copy()
+        first = self._move(k, point, at, found)
+        step, change = point - start, self.gradients[k] - slope
+        if not first and (product := float(step @ change)) > 0:
+            self._pairs[k].append((step, change, product))
+        self.decrements[k] = self.estimates[k] = self._bound(k)
         if first:
-            self.first_decrements[k] = self.decrements[k]
-        self._steps[k], self._lengths[k], self._trials[k] = -self._of_metric(k, curvature), 1.0, 0
+            self.first_decrements[k] = self.first_estimates[k] = self.first_bounds[k] = self.decrements[k]
+        self._steps[k] = -self._of_metric(k, self._mean_curvature(k))
+        self._lengths[k], self._trials[k] = 1.0, 0
 
     def _of_metric(self, k: int, curvature: float) -> Floats:
         """Return the product of the inverse metric of a model and its gradient, by the two loops of the paper."""

@@ -26,6 +26,12 @@ EVEN_SHARE = 0.1  # of a sample, drawn regardless of curvatures, which may rise
 REPEATED = 4  # rows, each as often as it is repeated, for each of as many even weights as say the same
 
 
+def sample_size(rows: int, columns: int) -> int:
+    """Return how many rows the first Hessian is made of."""
+    most = min(rows, ENOUGH_A_COLUMN * columns)
+    return min(most, max(ROWS_A_COLUMN * columns, PRODUCTS * rows // max(1, columns)))
+
+
 class HessianSample:
     """Which rows the Hessians are made of.
 
@@ -39,8 +45,7 @@ class HessianSample:
 
     def __init__(self, rows: int, columns: int, threads: int = 1, seed: int = 0):
         self.rows, self._threads = rows, threads
-        most = min(rows, ENOUGH_A_COLUMN * columns)
-        self.wanted = min(most, max(ROWS_A_COLUMN * columns, PRODUCTS * rows // max(1, columns)))
+        self.wanted = sample_size(rows, columns)
         self._random = np.random.default_rng(seed)
         self.kept, self.shares = np.arange(rows), np.ones(rows, np.float32)
 

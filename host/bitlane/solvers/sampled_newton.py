@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 
 import numpy as np
 
 from bitlane.encoded.coded_rows import Codes, Floats
 
-from .certificate import bound_of_gradient
 from .coded_objective import Chosen, CodedObjective, Evaluation
 from .coordinates import least_model
+from .model_search import NOISE, ModelSearch
 from .reference_pass import Singles
 from .sampled_hessian import HessianSample
 
-FLOOR = 1e-3  # of the first objective: below it, an objective is as good as 0
 SHORTER = 4  # a step that does not help is divided by this
 SHORTEST = 2.0**-20  # of a step, as a share
-NOISE = 3e-8  # of an objective: what passes round
 TINY = 1e-9  # of an objective
 STALLED = 4  # a tiny promise that falls by less is the last
 # Of a Hessian: a share of its diagonal is added, and of that of a loss with second derivative 1. Hinge has none outside
@@ -39,41 +37,18 @@ FIRST_REACH = 1.0
 LESS_REACH = math.sqrt(2)
 
 
-class SampledNewton:
+class SampledNewton(ModelSearch):
     """Newton's method for many models in step; a step that does not help is damped more, or shortened.
 
     Parameters
     ----------
-    objective : CodedObjective
-    points : float64 array [models, n]
-        Where the models start. They are moved.
+    objective, points, near
+        As of `ModelSearch`.
     reach : float or float64 array [models], default=1.0
         Of hinge: margins around 1 within which rows count for the first Hessian.
-    near : float64 array [models, n], optional
-        Where the models start if that is better than `points`, which then are the best constant models.
     rounding : float64 array [m], optional
         About the mean squares of what codes are off values that have the gradient where the models start, in units of
         codes. Then `first_estimates` are of these values.
-
-    Attributes
-    ----------
-    points : float64 array [models, n]
-    objectives : float64 array [models]
-    gradients : float64 array [models, n]
-        Without the L1 part of the penalty.
-    decrements : float64 array [models]
-        What the next step promises.
-    estimates : float64 array [models]
-        Of what the objective is above its optimum, when a search ends.
-    first_decrements, first_estimates : float64 arrays [models]
-        What the first step promised, and what the objective was above its optimum then.
-    first_bounds : float64 array [models]
-        What it was at most: `bound_of_gradient`; infinite for hinge, and with an L1 penalty.
-    floors : float64 array [models]
-        A small share of the objectives at the start.
-    slope_sums, slope_sizes : float64 arrays [models]
-        Sums of the slopes of the rows at the points, and of their absolute values.
-    iterations : int
     """
 
     def __init__(
@@ -84,17 +59,11 @@ class SampledNewton:
         near: Floats | None = None,
         rounding: Floats | None = None,
     ):
-        count = len(points)
-        self.objective, self.points, self._near = objective, points, near
-        self.objectives, self.decrements, self.estimates = np.full((3, count), np.inf)
-        self.first_decrements, self.first_estimates, self.first_bounds = np.full((3, count), np.inf)
-        self.floors, self._rounding = np.zeros(count), rounding
-        self.slope_sums, self.slope_sizes = np.zeros((2, count))
-        self.gradients, self._steps = np.zeros_like(points), np.zeros_like(points)
-        self._lengths, self.iterations = np.ones(count), 0
+        super().__init__(objective, points, near)
+        count, self._rounding = len(points), rounding
         self._reaches = np.full(count, 0.0) + reach
         self._scores = [np.empty(0, np.float32)] * count
-        # Rows, their weights, and the sum of all curvatures: of each model less than its Hessian.
+        # Rows, their weights, and the mean curvature of all rows: of each model less than its Hessian.
         self._samples: dict[int, tuple[Codes, Singles, float]] = {}
         self._sample = HessianSample(*objective.rows.shape, objective.threads)
         self._unseen = np.full(count, UNSEEN if self._sample.wanted < objective.rows.shape[0] else 0.0)
@@ -104,28 +73,9 @@ class SampledNewton:
         self._sample.draw([np.ones(objective.rows.shape[0], np.float32)] if weights is None else list(weights))
 
     def run(self, active: Chosen, tolerances: Floats, max_passes: int, anew: bool = True) -> None:
-        """Search until the next step of each of some models promises no more than its tolerance.
-
-        Parameters
-        ----------
-        active : int array
-            Numbers of the models.
-        tolerances : float64 array [models]
-            Shares of the objectives, or of `floors` where these are more.
-        max_passes : int
-            Of the objective in all.
-        anew : bool, default=True
-            Whether the objective has changed since the last run, or this is the first.
-        """
-        trials = self.points + self._steps
-        if anew:
-            trials, self.objectives[active] = self.points.copy(), np.inf
-        errors: AbstractContextManager[None] = nullcontext()
-        if self._near is not None:
-            trials, self._near = self._near, None
-            errors = np.errstate(over="ignore", invalid="ignore")
-            self.objectives[:] = self.objective.models.constant_losses(self.objective.smooth_loss)
-            self.floors = FLOOR * self.objectives
+        far = self._near is not None
+        errors = np.errstate(over="ignore", invalid="ignore") if far else nullcontext()
+        trials = self._start(active, self.points + self._steps, anew)
         self._lengths[active], last = 1.0, np.full(len(self.points), np.inf)
         while active.size and self.objective.passes < max_passes:
             with errors:
@@ -173,29 +123,23 @@ class SampledNewton:
     def _accept(self, k: int, point: Floats, at: int, found: Evaluation, weights: Singles) -> None:
         """Move a model to a point, and set its next step and what that promises."""
         gain, promise = self.objectives[k] - found.values[at], self.decrements[k]
-        self.points[k], self.objectives[k], self.gradients[k] = point, found.values[at], found.gradients[at]
-        self.slope_sums[k], self.slope_sizes[k] = found.slope_sums[at], found.slope_sizes[at]
+        first = self._move(k, point, at, found)
         self._reaches[k] = max(self._reaches[k] / LESS_REACH, self.objective.smooth_loss.width)
         if self.objective.scores is not None:
             self._scores[k] = self.objective.scores[k].copy()
-        first = np.isinf(self.first_decrements[k])
-        if first:
-            self.floors[k] = max(self.floors[k], FLOOR * found.values[at])
         if self._unseen[k]:
             kept = first or np.isinf(gain) or gain >= KEPT * promise or promise < NOISE * abs(found.values[at])
             factor = BETTER if kept else WORSE if gain < BROKEN * promise else 1.0
             self._unseen[k] = max(LEAST_UNSEEN, self._unseen[k] * factor)
         self._lengths[k] = 1.0
-        self._samples[k] = found.codes, weights, float(self.objective.curvatures[k].sum(dtype=np.float64))
+        self._samples[k] = found.codes, weights, self._mean_curvature(k)
         self._set_step(k)
         if first:
             self.first_decrements[k] = self.first_estimates[k] = self.decrements[k]
             if self._rounding is not None:
                 self.first_estimates[k] = self._on_values(k, self._rounding)
             if self.objective.smooth_loss.name != "hinge" and not self.objective.penalty.lasso[k].any():
-                curvature = self._samples[k][2] / self.objective.totals[k]
-                ridge = self.objective.penalty.ridge[k]
-                self.first_bounds[k] = float(bound_of_gradient(self.gradients[k], ridge, curvature))
+                self.first_bounds[k] = self._bound(k)
 
     def _set_step(self, k: int) -> None:
         """Set the next step of a model from its sample of rows, and what it promises."""
@@ -235,7 +179,7 @@ class SampledNewton:
             return 0.0
         hessian = self._hessian(k, min(float(self._unseen[k]), SEEN))[np.ix_(moved, moved)]
         noise = np.zeros(len(slopes))
-        noise[: len(rounding)] = ROUNDED * self._samples[k][2] / self.objective.totals[k] * rounding
+        noise[: len(rounding)] = ROUNDED * self._samples[k][2] * rounding
         diagonal = np.diagonal(hessian)
         size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled, noise, slopes = hessian / np.outer(size, size), noise[moved] / size**2, slopes[moved] / size
@@ -262,6 +206,6 @@ class SampledNewton:
         hessian[np.diag_indices_from(hessian)] += objective.penalty.ridge[k]
         least = (HINGE_DAMPING if objective.smooth_loss.name == "hinge" else DAMPING) * self._sizes
         if unseen:
-            least[:-1] += unseen * curvature / objective.totals[k] / self._sample.wanted * self._sizes[:-1]
+            least[:-1] += unseen * curvature / self._sample.wanted * self._sizes[:-1]
         hessian[np.diag_indices_from(hessian)] += DAMPING * np.diagonal(hessian) + least[: len(hessian)]
         return np.asarray(hessian)

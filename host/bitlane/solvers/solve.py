@@ -10,10 +10,9 @@ import numpy as np
 from bitlane.encoded.table import EncodedTable
 from bitlane.errors import DataError
 from bitlane.support.processors import processors
-from bitlane.support.user_warnings import warn_user
 
 from .by_gram import solve_by_gram
-from .centered import CenteredFit, solve_centered
+from .centered import CenteredFit, solve_centered, warn_of_wide
 from .coded_tables import encoded, exact_rows, hidden_variances, stored_bytes
 from .exact_newton import MOST_HESSIANS, exact_newton
 from .linear_models import LinearModels, linear_models
@@ -23,7 +22,6 @@ from .solution import Floats, Solution
 ROUNDS = 8  # of a refinement, at most
 # Columns up to which Hessians of exact rows take less time than passes over codes, which floats become first.
 NARROW, NARROW_CODES = 256, 160
-WIDE = 4_096  # columns from which on a solver warns
 SOLVERS = ("auto", "gram", "centered")
 
 
@@ -58,17 +56,13 @@ def chosen_solver(problem: Problem, solver: str, folds: int = 1) -> str:
     """Return "gram", "newton" or "centered" for one fit, or one for each fold; raise DataError as `solve` does."""
     if solver not in SOLVERS:
         raise DataError(f"solver={solver!r}: choose one of {', '.join(map(repr, SOLVERS))}")
-    if (columns := problem.table.shape[1]) >= WIDE:
-        warn_user(
-            f"X has {columns} columns, and this fit decomposes matrices of {columns} x {columns}: the estimators of "
-            "SGD need none"
-        )
-    if solver == "auto":
-        if problem.has_gram:
-            return "gram"
-        return "newton" if problem.has_curvature and _has_small_hessians(problem, folds) else "centered"
     if solver == "gram" and not problem.has_gram:
         raise DataError(f"solver='gram' is for squared errors, not for loss={problem.loss!r}: use 'auto'")
+    if solver == "gram" or (solver == "auto" and problem.has_gram):
+        warn_of_wide(problem.table.shape[1])
+        return "gram"
+    if solver == "auto":
+        return "newton" if problem.has_curvature and _has_small_hessians(problem, folds) else "centered"
     return solver
 
 

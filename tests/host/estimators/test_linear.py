@@ -126,7 +126,7 @@ def test_a_penalty_that_outweighs_tiny_columns_is_told(seed):
 
 
 def test_many_columns_are_told(monkeypatch):
-    monkeypatch.setattr("bitlane.solvers.solve.WIDE", 3)
+    monkeypatch.setattr("bitlane.solvers.centered.WIDE", 3)
     X = np.eye(6)[:, :4]
     with pytest.warns(UserWarning, match="X has 4 columns, and this fit decomposes matrices of 4 x 4"):
         LinearRegressor().fit(X, X[:, 0])

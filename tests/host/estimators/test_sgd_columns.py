@@ -179,7 +179,7 @@ def test_shares_are_kept_in_checkpoints_and_old_pickles_have_none(seed, tmp_path
 
 @pytest.mark.parametrize("_", range(5))
 def test_a_label_far_from_all_others_is_told(seed, _):
-    """Squared errors follow it, as in scikit-learn; labels with heavy tails, and those of classes, are none of that.
+    """Squared errors follow it, as in scikit-learn. Labels with heavy tails and labels of classes have no warning.
 
     The labels with heavy tails are quantiles, since among random ones, seldom, one does lie far from all others.
     """

@@ -18,7 +18,7 @@ FLOOR = 1e-3  # of the loss of a constant model: what a tolerance counts from at
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take L-BFGS for small tables, too."""
     monkeypatch.setattr(quasi_newton, "MOST_PASSES", 0.0)
-    monkeypatch.setattr("bitlane.solvers.centered.passes_of_newton", lambda _: 30.0)
+    monkeypatch.setattr("bitlane.solvers.centered.passes_of_newton", lambda *_: 30.0)
     monkeypatch.setattr("bitlane.solvers.solve.NARROW", 0)
 
 
@@ -83,7 +83,7 @@ def _counted(run, made):
 
 
 def test_newton_goes_on_where_it_ends_too_early(seed, everywhere, monkeypatch):
-    monkeypatch.setattr("bitlane.solvers.centered.passes_of_newton", lambda _: 0.4)
+    monkeypatch.setattr("bitlane.solvers.centered.passes_of_newton", lambda *_: 0.4)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(300, 20))
     y = X[:, 0] + rng.normal(size=300) > 0
@@ -116,3 +116,15 @@ def test_a_search_of_a_wide_table(seed):
     least = optimum(X, y, np.ones(240), "log_loss", model.alpha_, True)
     found = objective(X, y, np.ones(240), "log_loss", model.alpha_, model.coef_[0], float(model.intercept_[0]))
     assert found <= least * (1 + 2e-5)
+
+
+def test_it_decomposes_no_matrix_and_nothing_says_so(seed, everywhere, monkeypatch):
+    monkeypatch.setattr("bitlane.solvers.centered.WIDE", 3)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 20))
+    y = X[:, 0] + rng.normal(size=300) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearClassifier(alpha=1e-2).fit(X, y)
+    with pytest.warns(UserWarning, match="this fit decomposes matrices of 20 x 20"):
+        LinearClassifier(loss="hinge", alpha=1e-2).fit(X, y)
