@@ -8,6 +8,7 @@ from bitlane.errors import DataError
 
 from .encoding import MAX_ENCODER_SETS
 from .layout import (
+    BEAT_WIDTHS,
     BURST_BEATS,
     CHUNK,
     CHUNK_MODEL_WORDS,
@@ -16,6 +17,7 @@ from .layout import (
     MAX_OUTPUTS,
     PORT_WIDTHS,
     PORTS,
+    ROWS_PER_BEAT,
     SHARDS,
     WORD_BITS,
     level_count,
@@ -33,9 +35,9 @@ class AcceleratorConfig:
 
     Parameters
     ----------
-    width : {64, 128, 256, 512}, default=64
+    width : {64, 128, 256, 512, 1024, 2048, 4096}, default=64
         Bits of a beat, of all memory ports together. A beat has ``width / 64`` words, one of each of
-        ``width / 64 / shards`` rows for every shard.
+        ``width / 64 / shards`` rows, which are at most 8, for every shard.
     outputs : int, default=1
         Models trained together on the same samples, 1 to 15.
     max_features : int, default=16384
@@ -57,8 +59,8 @@ class AcceleratorConfig:
     shards : {1, 2, 4, 8}, default=1
         Data paths side by side, each with 32 features of every chunk, which then has ``32 * shards`` features. At most
         ``width / 64``. The bits are those of a build without shards that has as many rows a beat.
-    ports : {1, 2, 4, 8}, default=1
-        Memory ports, at most ``width / 64``, each with a memory of its own. Port k has the k-th part of every beat.
+    ports : {1, 2, 4, 8, 16}, default=1
+        Memory ports of 64 to 512 bits, each with a memory of its own. Port k has the k-th part of every beat.
 
     Raises
     ------
@@ -79,8 +81,8 @@ class AcceleratorConfig:
     ports: int = 1
 
     def __post_init__(self) -> None:
-        if self.width not in PORT_WIDTHS:
-            raise DataError(f"width={self.width} must be one of {', '.join(map(str, PORT_WIDTHS))}")
+        if self.width not in BEAT_WIDTHS:
+            raise DataError(f"width={self.width} must be one of {', '.join(map(str, BEAT_WIDTHS))}")
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs} must be 1 to {MAX_OUTPUTS}")
         if self.shards not in SHARDS or self.shards * WORD_BITS > self.width:
@@ -88,10 +90,15 @@ class AcceleratorConfig:
                 f"shards={self.shards} must be one of {', '.join(map(str, SHARDS))}, and at most width / {WORD_BITS} = "
                 f"{self.width // WORD_BITS}"
             )
-        if self.ports not in PORTS or self.ports * WORD_BITS > self.width:
+        if self.rows_per_beat > max(ROWS_PER_BEAT):
             raise DataError(
-                f"ports={self.ports} must be one of {', '.join(map(str, PORTS))}, and at most width / {WORD_BITS} = "
-                f"{self.width // WORD_BITS}"
+                f"width={self.width} with shards={self.shards} has {self.rows_per_beat} rows a beat: "
+                f"at most {max(ROWS_PER_BEAT)} are possible, so use more shards or a smaller width"
+            )
+        if self.ports not in PORTS or self.port_width not in PORT_WIDTHS:
+            raise DataError(
+                f"ports={self.ports} must be one of {', '.join(map(str, PORTS))}, "
+                f"and each must have {min(PORT_WIDTHS)} to {max(PORT_WIDTHS)} of the {self.width} bits of a beat"
             )
         least = 2 * self.chunk_features
         if self.max_features < least or self.max_features & self.max_features - 1:

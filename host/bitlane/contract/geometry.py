@@ -20,6 +20,7 @@ from .layout import (
     MAX_OUTPUTS,
     PORT_WIDTHS,
     PORTS,
+    ROWS_PER_BEAT,
     SHARDS,
     WORD_BITS,
     WORD_BYTES,
@@ -61,7 +62,7 @@ class Geometry:
         Whether each feature has separate levels, for table lanes: double sampling with 1 to 3 base bits.
     shards : {1, 2, 4, 8}, default=1
         Words of a row in a beat, each with 32 features of a chunk.
-    ports : {1, 2, 4, 8}, default=1
+    ports : {1, 2, 4, 8, 16}, default=1
         Memory ports, each with as many words of a beat.
 
     Raises
@@ -93,17 +94,14 @@ class Geometry:
             )
         if self.batch < 1:
             raise DataError(f"batch={self.batch}: it must be at least 1")
-        if self.rows_per_beat * WORD_BITS not in PORT_WIDTHS:
+        if self.rows_per_beat not in ROWS_PER_BEAT:
             raise DataError(f"rows_per_beat={self.rows_per_beat}: it must be 1, 2, 4 or 8")
-        if self.shards not in SHARDS or self.words_per_beat * WORD_BITS not in PORT_WIDTHS:
+        if self.shards not in SHARDS:
+            raise DataError(f"shards={self.shards}: it must be 1, 2, 4 or 8")
+        if self.ports not in PORTS or self.port_words * WORD_BITS not in PORT_WIDTHS:
             raise DataError(
-                f"shards={self.shards}: it must be 1, 2, 4 or 8, and shards * rows_per_beat at most 8, "
-                f"not {self.words_per_beat}"
-            )
-        if self.ports not in PORTS or self.ports > self.words_per_beat:
-            raise DataError(
-                f"ports={self.ports}: it must be 1, 2, 4 or 8, and at most shards * rows_per_beat = "
-                f"{self.words_per_beat}"
+                f"ports={self.ports}: it must be 1, 2, 4, 8 or 16, and each port has 1, 2, 4 or 8 of the "
+                f"shards * rows_per_beat = {self.words_per_beat} words of a beat"
             )
         if not 1 <= self.outputs <= MAX_OUTPUTS:
             raise DataError(f"outputs={self.outputs}: it must be 1 to {MAX_OUTPUTS}")

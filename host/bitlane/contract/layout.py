@@ -4,9 +4,11 @@ from __future__ import annotations
 
 WORD_BITS = 64
 WORD_BYTES = WORD_BITS // 8
-PORT_WIDTHS = (64, 128, 256, 512)  # a beat is 1, 2, 4 or 8 words side by side, on one port or on several
-PORTS = (1, 2, 4, 8)  # of memory; each has as many words of a beat
-SHARDS = (1, 2, 4, 8)  # of the features of a row; each shard has a word of every row of a beat
+ROWS_PER_BEAT = (1, 2, 4, 8)  # a beat has a word of each of these rows for every shard
+SHARDS = (1, 2, 4, 8)  # of the features of a row
+BEAT_WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)  # of all words of a beat, which are on one port or on several
+PORTS = (1, 2, 4, 8, 16)  # of memory; each has as many words of a beat
+PORT_WIDTHS = (64, 128, 256, 512)
 CHUNK = 32  # features whose digits share one word; with shards a chunk has as many in each
 DIGIT_BITS = 2  # a radix-4 digit; 32 of them fill a word
 MAX_DIGITS = 16  # 32 stored bits a feature

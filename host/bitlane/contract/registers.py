@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .layout import PORTS
+
 
 @dataclass(frozen=True)
 class Field:
@@ -113,8 +115,8 @@ CUTS = (
 
 
 # Registers of the addresses of a memory port, of 64 bits each. Those of port k, from 1 on, are named NAME_k.
+MOST_PORTS = max(PORTS)
 PORT_ADDRESSES = ("base_address", "draw_address", "model_in", "model_out")
-MOST_PORTS = 8
 
 
 def of_port(name: str, port: int) -> str:

@@ -10,7 +10,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import DataError
 
 MEANINGS = {
-    "width": "bits of a beat, on all memory ports together: 64, 128, 256 or 512",
+    "width": "bits of a beat, on all memory ports together: 64, 128 and so on to 4096",
     "outputs": "models trained together, 1 to 15",
     "max_features": "features that a model memory holds: a power of two of at least 64",
     "row_buffer_beats": "beats of samples stored between the two uses of a row",

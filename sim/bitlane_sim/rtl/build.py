@@ -183,7 +183,8 @@ def build_verilog(
     hp_ports : int
         1 or 2: name and ports are those of `ZynqFabric` with as many HP ports.
     axi4_ports : int
-        AXI4 ports to memory: 2, 4 or 8 for those of an accelerator with as many, 2 for those of `TwoPortAccelerator`.
+        AXI4 ports to memory: 2, 4, 8 or 16 for those of an accelerator with as many, 2 for those of
+        `TwoPortAccelerator`.
     memories : int
         1: one memory behind all ports. As many as ports: each has a part of the memory.
     waves : {"", ".fst", ".vcd"}

@@ -242,3 +242,19 @@ def test_long_epochs_are_predicted_quickly():
     for staleness in (0, 1):
         counts = predict(geometry, 1000, False, staleness)
         assert counts.stall_memory == predict(replace(geometry, rows=300), 1, False, staleness).stall_memory
+
+
+def rate(features: int, batch: int, staleness: int, rows_per_beat: int, shards: int = 1, ports: int = 1) -> float:
+    """Return the predicted rows a cycle of a long epoch at 4 bits."""
+    rows = 60_000
+    geometry = Geometry(features, rows, 1, True, batch, rows_per_beat, shards=shards, ports=ports)
+    first, second = predict(geometry, 2, False, staleness).epoch_cycles
+    return float(rows / (second - first))
+
+
+@pytest.mark.parametrize(
+    ("features", "staleness", "least"), [(2048, 0, 13.0), (2048, 1, 15.9), (8192, 0, 15.0), (8192, 1, 15.9)]
+)
+def test_sixteen_ports_of_256_bits_are_as_quick_as_planned(features: int, staleness: int, least: float) -> None:
+    """8 shards with 8 rows each, against one build of 256 bits."""
+    assert rate(features, 64, staleness, 8, 8, 16) / rate(features, 64, staleness, 4) > least

@@ -204,13 +204,23 @@ def test_sizes_of_a_build_and_of_data_agree() -> None:
         ({"shards": 4, "width": 128}, "shards=4 must be one of 1, 2, 4, 8, and at most width / 64 = 2"),
         ({"shards": 4, "max_features": 128}, "max_features=128 must be a power of two of at least 256"),
         ({"shards": 2, "encoder": 1}, "encoder=1 needs width=64"),
-        ({"ports": 4, "width": 128}, "ports=4 must be one of 1, 2, 4, 8, and at most width / 64 = 2"),
+        ({"ports": 4, "width": 128}, "ports=4 must be one of 1, 2, 4, 8, 16, and each must have 64 to 512 of the 128"),
+        ({"ports": 3}, "ports=3 must be one of 1, 2, 4, 8, 16, "),
+        (
+            {"shards": 8, "width": 4096},
+            "ports=1 must be one of 1, 2, 4, 8, 16, and each must have 64 to 512 of the 4096",
+        ),
+        ({"shards": 2, "width": 2048, "ports": 4}, "width=2048 with shards=2 has 16 rows a beat: at most 8"),
     ],
 )
 def test_builds_that_do_not_exist_are_refused(changes: dict[str, int], message: str) -> None:
     with pytest.raises(DataError, match=message):
         AcceleratorConfig(**{"width": 512, **changes})
-    with pytest.raises(DataError, match=r"shards=4: it must be 1, 2, 4 or 8, and shards \* rows_per_beat at most 8"):
-        Geometry(4, 1, 1, True, 1, rows_per_beat=4, shards=4)
-    with pytest.raises(DataError, match=r"ports=4: it must be 1, 2, 4 or 8, and at most shards \* rows_per_beat = 2"):
+    with pytest.raises(DataError, match="shards=3: it must be 1, 2, 4 or 8"):
+        Geometry(4, 1, 1, True, 1, rows_per_beat=4, shards=3)
+    with pytest.raises(
+        DataError, match=r"ports=4: it must be 1, 2, 4, 8 or 16, and each port .* rows_per_beat = 2 words"
+    ):
         Geometry(4, 1, 1, True, 1, rows_per_beat=2, ports=4)
+    with pytest.raises(DataError, match=r"ports=1: it must be .* rows_per_beat = 64 words"):
+        Geometry(4, 1, 1, True, 1, rows_per_beat=8, shards=8)

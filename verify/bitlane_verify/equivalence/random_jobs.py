@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, RESIDUAL, WEIGHT_EXPONENT
 from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CODEBOOK_BITS, MAX_DIGITS, level_slots
+from bitlane.contract.layout import CODEBOOK_BITS, MAX_DIGITS, PORTS, SHARDS, WORD_BITS, level_slots
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import Words, pack_base, pack_draws
 from bitlane.contract.prng import MAX_CUT, SEED_BITS
@@ -83,6 +84,21 @@ CONFIGS = (
     _small(128, 2, level_slots=128),
     _small(512, 1, level_slots=128),
 )
+
+
+def grid(widths: tuple[int, ...] = (64, 128, 256)) -> list[AcceleratorConfig]:
+    """Return a build with each number of shards and ports that the widths allow, with digit lanes and with tables.
+
+    Every second one rounds at random.
+    """
+    found: list[AcceleratorConfig] = []
+    for width in widths:
+        most = width // WORD_BITS
+        for shards, ports in product([n for n in SHARDS if n <= most], [n for n in PORTS if n <= most]):
+            for slots in (0, 128 // shards):
+                outputs = 1 + (len(found) % 3 == 0)
+                found.append(_small(width, outputs, slots, len(found) % 4 in (1, 2), shards, ports))
+    return found
 
 
 # The same builds as devices in software, which have more objectives.

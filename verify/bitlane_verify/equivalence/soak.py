@@ -3,7 +3,8 @@
     python -m bitlane_verify.equivalence.soak --minutes 10
 
 Every weight bit, loss word, state register and counter must be equal; without stalls the cycles as well.
-Each run has a separate seed; `--seed N --runs 1` repeats one.
+Each run has a separate seed; `--seed N --runs 1` repeats one. `--grid` takes other builds: each number of shards and
+memory ports in beats of up to 256 bits, with digit lanes and with tables; `--grid 512` those of 512 bits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import os
 import sys
 import time
 
+from bitlane.contract.layout import BEAT_WIDTHS
+
+from . import random_jobs
 from .rig import EquivalenceRig
 
 
@@ -22,11 +26,20 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="stop after this time (default: 10)")
     parser.add_argument("--runs", type=int, default=None, help="stop after this number of runs")
     parser.add_argument("--seed", type=int, default=None, help="seed of the first run (default: a fresh one)")
+    parser.add_argument(
+        "--grid",
+        type=int,
+        nargs="*",
+        choices=BEAT_WIDTHS,
+        metavar="WIDTH",
+        help="every number of shards and ports at these widths (64 128 256)",
+    )
     arguments = parser.parse_args()
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     end = time.monotonic() + 60 * arguments.minutes
     runs, failures = 0, 0
-    bench = EquivalenceRig()
+    grid = arguments.grid
+    bench = EquivalenceRig() if grid is None else EquivalenceRig(random_jobs.grid(*[tuple(grid)] if grid else []))
     while time.monotonic() < end and runs != arguments.runs:
         if wrong := bench.run(first + runs):
             failures += 1

@@ -1,6 +1,6 @@
 // The ports of the design: their signals under one name for AXI4 and AXI3, and the payloads of the memory port.
 //
-// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, 4 or 8, m_axi0, m_axi1 and so on instead of m_axi.
+// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, 4, 8 or 16, m_axi0, m_axi1 and so on instead of m_axi.
 // HP_PORTS 1 or 2: hp0, hp1 and gp0 of its fabric on a Zynq-7000. MEMORIES 1: one memory behind all ports; otherwise as
 // many as ports, each with a part of the bytes.
 #pragma once
@@ -77,6 +77,12 @@ std::vector<MemoryPort> memory_ports(Vtop& top) {
 #if AXI4_PORTS > 4
         {MEMORY_SIGNALS(SIGNAL, m_axi4_)}, {MEMORY_SIGNALS(SIGNAL, m_axi5_)},
         {MEMORY_SIGNALS(SIGNAL, m_axi6_)}, {MEMORY_SIGNALS(SIGNAL, m_axi7_)},
+#endif
+#if AXI4_PORTS > 8
+        {MEMORY_SIGNALS(SIGNAL, m_axi8_)}, {MEMORY_SIGNALS(SIGNAL, m_axi9_)},
+        {MEMORY_SIGNALS(SIGNAL, m_axi10_)}, {MEMORY_SIGNALS(SIGNAL, m_axi11_)},
+        {MEMORY_SIGNALS(SIGNAL, m_axi12_)}, {MEMORY_SIGNALS(SIGNAL, m_axi13_)},
+        {MEMORY_SIGNALS(SIGNAL, m_axi14_)}, {MEMORY_SIGNALS(SIGNAL, m_axi15_)},
 #endif
 #endif
     };
