@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .build_options import add_build_options, build_of, fail
+from .cards import CARDS, facts, link_cfg
 from .core import Core
 from .ip_xact import ip_xact
 from .kernel import kernel_xml, name_of, package_tcl, wrapper
@@ -32,6 +33,9 @@ def files(core: Core) -> dict[str, str]:
             "kernel.xml": kernel_xml(core),
             "package_xo.tcl": package_tcl(core),
         }
+    if core.card:
+        kernel = name_of(core)
+        texts |= {"link.cfg": link_cfg(core, kernel), f"{kernel}.json": facts(core, kernel)}
     return texts
 
 
@@ -55,11 +59,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"(default: {default.memory_ports})",
     )
     add("--kernel", action="store_true", help="also as a kernel for Vitis; needs --address-bits 64")
+    add("--card", default=default.card, metavar="CARD", help=f"with --kernel: also link it for {' or '.join(CARDS)}")
     add_build_options(parser)
     arguments = parser.parse_args(argv)
     folder: Path = arguments.folder
     try:
-        core = Core(build_of(arguments), arguments.top, arguments.memory_ports, arguments.kernel)
+        core = Core(build_of(arguments), arguments.top, arguments.memory_ports, arguments.kernel, arguments.card)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files(core).items():
             (folder / name).write_text(text)

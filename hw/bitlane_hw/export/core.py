@@ -17,6 +17,7 @@ from bitlane_hw.build_digest import CORE, TWO_PORTS, build_digest
 from bitlane_hw.memory.axi import memory_names
 from bitlane_hw.zynq.two_ports import TwoPortAccelerator, port_of
 
+from .cards import CARDS
 from .verilog import TOP, port_name
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -68,6 +69,8 @@ class Core:
         several ports of the build, which have a memory each, 1.
     kernel : bool, default=False
         With a wrapper and a description as a kernel for Vitis. Only with memory_ports=1 and 64 address bits.
+    card : str, default=""
+        One of `CARDS`: with the options that link the kernel for this card. Only with a kernel.
 
     Raises
     ------
@@ -79,6 +82,7 @@ class Core:
     top: str = TOP
     memory_ports: int = 1
     kernel: bool = False
+    card: str = ""
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.fullmatch(self.top):
@@ -90,6 +94,10 @@ class Core:
                 port_of(self.config)
             except ValueError as error:
                 raise DataError(f"memory_ports=2: {error}") from None
+        if self.card and self.card not in CARDS:
+            raise DataError(f"card={self.card!r} is unknown: choose one of {', '.join(CARDS)}")
+        if self.card and not self.kernel:
+            raise DataError(f"card={self.card!r} needs a kernel: add --kernel")
         if self.kernel and (self.memory_ports, self.config.address_bits) != (1, KERNEL_ADDRESS_BITS):
             raise DataError(
                 f"a kernel has memory_ports=1 and address_bits={KERNEL_ADDRESS_BITS}, "

@@ -1,0 +1,81 @@
+"""Accelerator cards for which a kernel is linked: the options of the linker of Vitis, and the facts for the driver.
+
+UNTESTED in Vitis and on cards. Sources: UG1393 (options of `v++`: `platform`, `kernel_frequency`, `[connectivity]` with
+`nk`, `slr` and `sp`), DS965 (U50) and DS963 (U280) for their HBM: 8 GiB in 32 pseudo channels, beside SLR0.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bitlane.contract.registers import VERSION
+
+if TYPE_CHECKING:
+    from .core import Core
+
+SWITCH_CHANNELS = 4  # pseudo channels behind one switch of the HBM: others take a longer way (PG276, "AXI switch")
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card with HBM.
+
+    Parameters
+    ----------
+    platform : str
+        Platform of Vitis, as it is named in the folder of platforms.
+    clock_mhz : int
+        Clock of the kernel that the linker aims at.
+    """
+
+    platform: str
+    clock_mhz: int = 300
+
+
+CARDS = {
+    "u50": Card("xilinx_u50_gen3x16_xdma_5_202210_1"),
+    "u280": Card("xilinx_u280_gen3x16_xdma_1_202211_1"),
+}
+
+
+def link_cfg(core: Core, kernel: str) -> str:
+    """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at a switch of the HBM."""
+    card, instance = CARDS[core.card], f"{kernel}_1"
+    return "\n".join(
+        [
+            "# Made by bitlane_hw.export; do not edit. UNTESTED in Vitis.",
+            f"# v++ --link --target hw --config link.cfg --output {kernel}.xclbin {kernel}.xo",
+            f"platform={card.platform}",
+            f"kernel_frequency={card.clock_mhz}",
+            "",
+            "[connectivity]",
+            f"nk={kernel}:1:{instance}",
+            f"slr={instance}:SLR0",
+            *(f"sp={instance}.{name}:{_channels(port)}" for port, name in enumerate(core.memory)),
+            "",
+        ]
+    )
+
+
+def _channels(port: int) -> str:
+    first = SWITCH_CHANNELS * port
+    return f"HBM[{first}:{first + SWITCH_CHANNELS - 1}]"
+
+
+def facts(core: Core, kernel: str) -> str:
+    """Return JSON that the driver compares with the registers: it lies beside the .xclbin, with the same name."""
+    config = core.config
+    values = {
+        "kernel": kernel,
+        "card": core.card,
+        "clock_mhz": CARDS[core.card].clock_mhz,
+        "version": VERSION,
+        "build": core.build,
+        "port_bits": config.width,
+        "outputs": config.outputs,
+        "shards": config.shards,
+        "ports": config.ports,
+    }
+    return json.dumps(values, indent=1) + "\n"
