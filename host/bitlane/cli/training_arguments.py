@@ -11,6 +11,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.further import SoftwareConfig
 from bitlane.contract.layout import BEAT_WIDTHS, DEFAULT_LEVEL_SLOTS, WORD_BITS
 from bitlane.devices import Device, open_device
+from bitlane.devices.registry import HARDWARE
 from bitlane.training.losses import LOSS_CHOICES, LOSSES
 from bitlane.training.options import AUTO, derived_epochs
 
@@ -93,7 +94,10 @@ def derive_epochs(arguments: argparse.Namespace, rows: int) -> int:
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a device."""
     add = parser.add_argument
-    add("--device", help="auto, cpu, emulator, rtl, pynq, pynq://HOST; see bitlane devices (default: auto)")
+    add(
+        "--device",
+        help="auto, cpu, emulator, rtl, pynq, pynq://HOST, xrt://FILE.xclbin; see bitlane devices (default: auto)",
+    )
     add("--width", type=int, choices=BEAT_WIDTHS, help="bits of a beat of the device (default: 64)")
 
 
@@ -121,7 +125,7 @@ def add_outputs_argument(parser: argparse.ArgumentParser) -> None:
 
 def is_simulated(arguments: argparse.Namespace) -> bool:
     """Whether the device is made here, with the options of a build. A board has the build of its bitstream."""
-    return not any(name.startswith("pynq") for name in str(arguments.device).split(","))
+    return not any(name.startswith(HARDWARE) for name in str(arguments.device).split(","))
 
 
 BUILD = Companion(

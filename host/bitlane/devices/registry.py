@@ -20,6 +20,8 @@ DeviceSpec = str | Device | list[str | Device] | tuple[str | Device, ...]
 
 GROUP = "bitlane.devices"  # entry points: a name, and a function that opens such a device for an AcceleratorConfig
 REMOTE = "pynq://"
+CARD = "xrt://"
+HARDWARE = ("pynq", CARD)  # how the names of devices in hardware begin
 
 
 def _open_emulator(config: AcceleratorConfig) -> Device:
@@ -38,6 +40,12 @@ def _open_board(address: str) -> Device:
     board = import_module("bitlane.devices.pynq.board")
     device: Device = board.open_board(address)
     return device
+
+
+def _open_card(address: str) -> Device:
+    from bitlane.devices.xrt.device import open_card
+
+    return open_card(address)
 
 
 _BUILT_IN: dict[str, Opener] = {
@@ -114,7 +122,9 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
         - ``"auto"``: ``"pynq"`` if this machine is a board, which raises if the board cannot be used; otherwise
           ``"cpu"``; without a C compiler ``"emulator"`` and a warning;
         - ``"pynq"``: the PYNQ board that this program runs on;
-        - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network.
+        - ``"pynq://HOST"`` or ``"pynq://HOST:PORT"``: a board on the network;
+        - ``"xrt://FILE.xclbin"`` or ``"xrt://FILE.xclbin@CARD"``: a card behind XRT, the first one or that of a number
+          or an address on the PCI bus.
     config : AcceleratorConfig, optional
         Options of the build, for a device that is made here; `AcceleratorConfig()` when None. A board has the build of
         its bitstream.
@@ -142,10 +152,13 @@ def open_device(spec: str | Device, config: AcceleratorConfig | None = None) -> 
         return _open_best(config)
     if spec.startswith(REMOTE) and spec != REMOTE:
         return _open_board(spec.removeprefix(REMOTE))
+    if spec.startswith(CARD) and spec != CARD:
+        return _open_card(spec.removeprefix(CARD))
     if spec in _BUILT_IN:
         return _BUILT_IN[spec](config)
     if spec not in _names():
-        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join([*_names(), REMOTE + 'HOST', 'auto'])}")
+        names = [*_names(), REMOTE + "HOST", CARD + "FILE.xclbin", "auto"]
+        raise DataError(f"device={spec!r} is unknown: choose one of {', '.join(names)}")
     return _open_plugin(spec, config)
 
 
@@ -164,7 +177,7 @@ def opened_devices(spec: DeviceSpec, config: AcceleratorConfig | None = None) ->
         As from `open_device`.
     """
     specs = [*spec] if isinstance(spec, list | tuple) else [spec]
-    boards = [each for each in specs if isinstance(each, str) and each.startswith("pynq")]
+    boards = [each for each in specs if isinstance(each, str) and each.startswith(HARDWARE)]
     if len({*boards}) < len(boards):
         raise DataError(f"device={specs!r} lists a board twice: list each board once")
     with ExitStack() as stack:

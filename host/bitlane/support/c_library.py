@@ -1,4 +1,4 @@
-"""C files as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
+"""C and C++ files as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from .atomic import atomic_write
@@ -42,6 +43,21 @@ BYTE_PRODUCTS: Vectors = {
 CPU_INFO = Path("/proc/cpuinfo")
 TIMEOUT = 300  # seconds
 
+
+@dataclass(frozen=True)
+class Language:
+    """A language: its name, the variable that names its compiler, the default, its options, the suffix of a file."""
+
+    name: str
+    variable: str
+    compiler: str
+    flags: tuple[str, ...]
+    suffix: str
+
+
+C = Language("C", "CC", "cc", FLAGS, ".c")
+CPP = Language("C++", "CXX", "c++", ("-std=gnu++17",), ".cpp")
+
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
 
@@ -55,6 +71,8 @@ def load_library(
     constants: Mapping[str, str],
     optimize: Sequence[str] = OPTIMIZE,
     vectors: Sequence[str] | None = None,
+    language: Language = C,
+    link: Sequence[str] = (),
 ) -> ctypes.CDLL:
     """Build C files, unless the cache folder has the library, and load it.
 
@@ -64,13 +82,17 @@ def load_library(
     Parameters
     ----------
     sources : sequence of Path
-        C99, as one file in this order. The library has the name of the last.
+        C99 or C++17, as one file in this order. The library has the name of the last.
     constants : dict of str
         Values of macros.
     optimize : sequence of str, default=("-O3",)
         Options of the compiler for speed.
     vectors : sequence of str, optional
         Options of the compiler for vector instructions. Default: `cpu_flags` of `VECTORS`.
+    language : Language, default=C
+        C or CPP.
+    link : sequence of str, default=()
+        Options for the linker, such as libraries.
 
     Returns
     -------
@@ -82,26 +104,27 @@ def load_library(
     LibraryError
         There is no compiler, it fails, or the library cannot be written or loaded.
     """
-    compiler = _compiler()
+    compiler = _compiler(language)
     chosen = cpu_flags() if vectors is None else vectors
-    options = [*FLAGS, *optimize, *LIBRARY_FLAGS, *chosen, *definitions(constants)]
+    options = [*language.flags, *optimize, *LIBRARY_FLAGS, *chosen, *definitions(constants)]
     try:
         code = b"".join(path.read_bytes() for path in sources)
-        described = [code.decode(), *compiler, *options, _output([*compiler, "--version"]), platform.machine()]
+        version = _output([*compiler, "--version"], language)
+        described = [code.decode(), *compiler, *options, *link, version, platform.machine()]
         digest = hashlib.sha256("\0".join(described).encode()).hexdigest()
         path = cache_folder() / "native" / f"{sources[-1].stem}-{digest[:20]}.so"
         with _lock:
             if not _is_intact(path):
-                _build(code, [*compiler, *options], path)
+                _build(code, [*compiler, *options], path, language, link)
             return ctypes.CDLL(str(path))
     except OSError as error:
         raise LibraryError(f"{error}") from error
 
 
-def missing_compiler() -> str:
+def missing_compiler(language: Language = C) -> str:
     """Return why no library can be built on this machine, or ""; the compiler is looked for and not called."""
-    name = _compiler()[0]
-    return "" if shutil.which(name) else _no_compiler(name)
+    name = _compiler(language)[0]
+    return "" if shutil.which(name) else _no_compiler(name, language)
 
 
 def definitions(constants: Mapping[str, str]) -> list[str]:
@@ -120,12 +143,12 @@ def cpu_flags(vectors: Vectors = VECTORS) -> list[str]:
     return next((list(flags) for names, flags in choices if found.issuperset(names)), [])
 
 
-def _compiler() -> list[str]:
-    return shlex.split(os.environ.get("CC") or "cc")
+def _compiler(language: Language) -> list[str]:
+    return shlex.split(os.environ.get(language.variable) or language.compiler)
 
 
-def _no_compiler(name: str) -> str:
-    return f"there is no C compiler {name}: install one, or set CC"
+def _no_compiler(name: str, language: Language) -> str:
+    return f"there is no {language.name} compiler {name}: install one, or set {language.variable}"
 
 
 def _is_intact(path: Path) -> bool:
@@ -141,11 +164,11 @@ def _is_intact(path: Path) -> bool:
     return False
 
 
-def _build(code: bytes, command: Sequence[str], path: Path) -> None:
+def _build(code: bytes, command: Sequence[str], path: Path, language: Language, link: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        c_file, library = Path(folder, "source.c"), Path(folder, "library.so")
-        c_file.write_bytes(code)
-        _output([*command, "-o", str(library), str(c_file)])
+        source, library = Path(folder, f"source{language.suffix}"), Path(folder, "library.so")
+        source.write_bytes(code)
+        _output([*command, "-o", str(library), str(source), *link], language)
         content = library.read_bytes()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,18 +179,18 @@ def _build(code: bytes, command: Sequence[str], path: Path) -> None:
         raise LibraryError(reason) from error
 
 
-def _output(command: Sequence[str]) -> str:
+def _output(command: Sequence[str], language: Language) -> str:
     """Return what a compiler prints."""
     name = shlex.join(command[:1])
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
     except FileNotFoundError:
-        raise LibraryError(_no_compiler(name)) from None
+        raise LibraryError(_no_compiler(name, language)) from None
     except subprocess.TimeoutExpired:
-        raise LibraryError(f"the C compiler {name} ran longer than {TIMEOUT} seconds") from None
+        raise LibraryError(f"the {language.name} compiler {name} ran longer than {TIMEOUT} seconds") from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         errors = (line for line in lines if ": error:" in line and not line.startswith("collect2"))
         reason = next(errors, lines[0])  # what the linker says has no such word
-        raise LibraryError(f"the C compiler {name} failed with status {done.returncode}: {reason}")
+        raise LibraryError(f"the {language.name} compiler {name} failed with status {done.returncode}: {reason}")
     return done.stdout

@@ -68,7 +68,9 @@ def test_the_simulator_is_an_entry_point(monkeypatch):
     config = AcceleratorConfig(width=512, outputs=2)
     assert open_device("rtl", config) == ("rtl", config)
     assert open_device("ours", config) == ("ours", config)
-    with pytest.raises(DataError, match="choose one of cpu, emulator, pynq, rtl, ours, pynq://HOST, auto"):
+    with pytest.raises(
+        DataError, match="choose one of cpu, emulator, pynq, rtl, ours, pynq://HOST, xrt://FILE.xclbin, auto"
+    ):
         open_device("theirs")
 
 
@@ -80,7 +82,9 @@ def test_an_open_device_is_returned_unchanged():
 
 @pytest.mark.parametrize("name", ["fpga", "pynq://"])
 def test_unknown_device_names_are_refused(name):
-    with pytest.raises(DataError, match=f"device='{name}' is unknown: choose one of .*emulator.*pynq://HOST, auto"):
+    with pytest.raises(
+        DataError, match=f"device='{name}' is unknown: choose one of .*emulator.*pynq://HOST, xrt://FILE.xclbin, auto"
+    ):
         open_device(name)
 
 

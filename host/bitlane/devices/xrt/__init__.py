@@ -1,0 +1,1 @@
+"""Accelerator cards behind XRT, the runtime of AMD's cards."""
