@@ -195,7 +195,7 @@ def available_devices() -> list[Availability]:
     Libraries, programs and the board are looked for. Nothing is built, loaded or opened, so that opening a device may
     still fail.
     """
-    reasons = [(name, _missing(name)) for name in _names()]
+    reasons = [(name, _missing(name)) for name in (*_names(), CARD + "FILE.xclbin")]
     return [Availability(name, not reason, reason) for name, reason in reasons]
 
 
@@ -208,6 +208,10 @@ def _missing(name: str) -> str:
         return ""
     if name == "cpu":
         return missing_compiler()
+    if name.startswith(CARD):
+        from bitlane.devices.xrt.library import missing as missing_xrt
+
+        return missing_xrt()
     try:
         if name == "pynq":
             missing = import_module("bitlane.devices.pynq.board").missing

@@ -35,7 +35,10 @@ def files(core: Core) -> dict[str, str]:
         }
     if core.card:
         kernel = name_of(core)
-        texts |= {"link.cfg": link_cfg(core, kernel), f"{kernel}.json": facts(core, kernel)}
+        texts |= {
+            "link.cfg": link_cfg(core.card, kernel, core.memory),
+            f"{kernel}.json": facts(core.card, kernel, core.config, core.build),
+        }
     return texts
 
 

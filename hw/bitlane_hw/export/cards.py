@@ -7,13 +7,11 @@ UNTESTED in Vitis and on cards. Sources: UG1393 (options of `v++`: `platform`, `
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import VERSION
-
-if TYPE_CHECKING:
-    from .core import Core
 
 SWITCH_CHANNELS = 4  # pseudo channels behind one switch of the HBM: others take a longer way (PG276, "AXI switch")
 
@@ -40,9 +38,18 @@ CARDS = {
 }
 
 
-def link_cfg(core: Core, kernel: str) -> str:
-    """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at a switch of the HBM."""
-    card, instance = CARDS[core.card], f"{kernel}_1"
+def link_cfg(name: str, kernel: str, memory: Sequence[str]) -> str:
+    """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at a switch of the HBM.
+
+    Parameters
+    ----------
+    name : str
+        The card, one of `CARDS`.
+    kernel : str
+    memory : sequence of str
+        The memory ports of the kernel, at most 8.
+    """
+    card, instance = CARDS[name], f"{kernel}_1"
     return "\n".join(
         [
             "# Made by bitlane_hw.export; do not edit. UNTESTED in Vitis.",
@@ -53,7 +60,7 @@ def link_cfg(core: Core, kernel: str) -> str:
             "[connectivity]",
             f"nk={kernel}:1:{instance}",
             f"slr={instance}:SLR0",
-            *(f"sp={instance}.{name}:{_channels(port)}" for port, name in enumerate(core.memory)),
+            *(f"sp={instance}.{each}:{_channels(port)}" for port, each in enumerate(memory)),
             "",
         ]
     )
@@ -64,15 +71,14 @@ def _channels(port: int) -> str:
     return f"HBM[{first}:{first + SWITCH_CHANNELS - 1}]"
 
 
-def facts(core: Core, kernel: str) -> str:
+def facts(name: str, kernel: str, config: AcceleratorConfig, build: int) -> str:
     """Return JSON that the driver compares with the registers: it lies beside the .xclbin, with the same name."""
-    config = core.config
     values = {
         "kernel": kernel,
-        "card": core.card,
-        "clock_mhz": CARDS[core.card].clock_mhz,
+        "card": name,
+        "clock_mhz": CARDS[name].clock_mhz,
         "version": VERSION,
-        "build": core.build,
+        "build": build,
         "port_bits": config.width,
         "outputs": config.outputs,
         "shards": config.shards,

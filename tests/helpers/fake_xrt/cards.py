@@ -36,7 +36,7 @@ TEXT_BYTES = 4096
 
 
 class Hooks(ctypes.Structure):
-    _fields_ = [("call", HOOK)]  # noqa: RUF012
+    _fields_ = [("call", HOOK)]
 
 
 def build(folder: Path) -> Path:
@@ -112,7 +112,7 @@ class Fake:
         """The words of the card at an address; they must lie in one live buffer."""
         for bo in self.bos.values():
             first = (address - bo.address) // 8
-            if 0 <= first and first + count <= len(bo.card):
+            if first >= 0 and first + count <= len(bo.card):
                 return bo.card[first : first + count]
         raise IndexError(address)
 

@@ -69,7 +69,7 @@ def test_the_simulator_is_an_entry_point(monkeypatch):
     assert open_device("rtl", config) == ("rtl", config)
     assert open_device("ours", config) == ("ours", config)
     with pytest.raises(
-        DataError, match="choose one of cpu, emulator, pynq, rtl, ours, pynq://HOST, xrt://FILE.xclbin, auto"
+        DataError, match=r"choose one of cpu, emulator, pynq, rtl, ours, pynq://HOST, xrt://FILE\.xclbin, auto"
     ):
         open_device("theirs")
 
