@@ -18,6 +18,7 @@ MARKED = {
     "README.md": {"setup": 4},
     "docs/tutorial.md": {"setup": 1},
     "docs/guides/board.md": {"board": 8, "setup": 4},
+    "docs/guides/cards.md": {"board": 1, "setup": 1},
     "docs/guides/laptop.md": {"setup": 1},
     "docs/guides/simulate.md": {"setup": 2},
     "docs/guides/soc.md": {"setup": 1},

@@ -93,7 +93,8 @@ shuffle : bool, default=True
 warm_start : bool, default=False
     Whether fit begins with the coefficients of the last fit, as in scikit-learn.
 device : str, Device or list of them, default="auto"
-    "auto", "cpu", "emulator", "rtl", "pynq", "pynq://HOST" or "xrt://FILE.xclbin" (see `bitlane.devices.open_device`), or an open device.
+    "auto", "cpu", "emulator", "rtl", "pynq", "pynq://HOST" or "xrt://FILE.xclbin" (see
+    `bitlane.devices.open_device`), or an open device.
     "auto" is the board that the program runs on, or else "cpu". A device with several outputs trains as many targets at
     a time. With a list, the devices share the work: classes or targets are spread over them if there are enough,
     otherwise rows are trained in shards, whose models are averaged (see `bitlane.training.several`). K shards learn as

@@ -1,4 +1,4 @@
-"""C and C++ files as a library that ctypes loads: built once by this machine's compiler, and stored in the cache folder."""
+"""C and C++ files as a library for ctypes: built once by this machine's compiler, and stored in the cache folder."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ CARDS = {
 }
 
 
-def link_cfg(name: str, kernel: str, memory: Sequence[str]) -> str:
+def link_cfg(name: str, kernel: str, memory_ports: Sequence[str]) -> str:
     """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at a switch of the HBM.
 
     Parameters
@@ -46,8 +46,8 @@ def link_cfg(name: str, kernel: str, memory: Sequence[str]) -> str:
     name : str
         The card, one of `CARDS`.
     kernel : str
-    memory : sequence of str
-        The memory ports of the kernel, at most 8.
+    memory_ports : sequence of str
+        Names of the memory ports of the kernel, at most 8.
     """
     card, instance = CARDS[name], f"{kernel}_1"
     return "\n".join(
@@ -60,7 +60,7 @@ def link_cfg(name: str, kernel: str, memory: Sequence[str]) -> str:
             "[connectivity]",
             f"nk={kernel}:1:{instance}",
             f"slr={instance}:SLR0",
-            *(f"sp={instance}.{each}:{_channels(port)}" for port, each in enumerate(memory)),
+            *(f"sp={instance}.{each}:{_channels(port)}" for port, each in enumerate(memory_ports)),
             "",
         ]
     )

@@ -202,7 +202,7 @@ def open_card(address: str) -> CardDevice:
     DataError
         The address has another form.
     DeviceError
-        XRT or a file is missing, the card cannot be opened or loaded, or the .xclbin is of another build than its facts.
+        XRT or a file is missing, the card cannot be opened or loaded, or the .xclbin is of another build.
     """
     match = SPEC.fullmatch(address)
     if match is None:
