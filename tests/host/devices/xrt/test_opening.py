@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.devices import open_device
+from bitlane.devices import available_devices, open_device
 from bitlane.errors import DataError, DeviceError
 
 CONFIG = AcceleratorConfig(128, ports=2, address_bits=64)
@@ -36,6 +36,15 @@ def test_without_xrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake) -> N
         "device='xrt://...' cannot be used: XRT is not installed: install it and source its setup.sh, which sets "
         "XILINX_XRT"
     )
+
+
+def test_the_list_of_devices_looks_for_xrt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake) -> None:
+    fake(CONFIG)
+    reasons = {each.name: each.reason for each in available_devices()}
+    assert reasons["xrt://FILE.xclbin"] == ""
+    monkeypatch.setenv("XILINX_XRT", str(tmp_path))
+    reasons = {each.name: each.reason for each in available_devices()}
+    assert reasons["xrt://FILE.xclbin"].startswith("XRT is not installed: ")
 
 
 def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake) -> None:
