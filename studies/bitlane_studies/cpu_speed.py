@@ -35,6 +35,7 @@ from bitlane.errors import DataError
 from bitlane.quantization.positions import value_positions
 from bitlane.quantization.quantize import base_codes, draw_codes
 from bitlane.support.text import align_columns
+from bitlane_studies.float_sgd import run_epoch
 
 BATCH = 64
 RATE = 0.01
@@ -91,9 +92,7 @@ def fastest(run: Callable[[], object], repeats: int = REPEATS) -> float:
 def blas_epoch(X: Floats, y: Floats) -> Floats:
     """Run an epoch of least squares in float32; return the weights, float32 [n]."""
     weights = np.zeros(X.shape[1], np.float32)
-    for start in range(0, len(X), BATCH):
-        rows = X[start : start + BATCH]
-        weights -= np.float32(RATE / BATCH) * ((rows @ weights - y[start : start + BATCH]) @ rows)
+    run_epoch(X, y, weights, BATCH, np.float32(RATE / BATCH))
     return weights
 
 

@@ -26,15 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitlane import SGDRegressor
-from bitlane.contract.precision import Precision
 from bitlane.data.datasets import load_dataset
 from bitlane.errors import DataError
 from bitlane.overlays import overlays
-from bitlane.quantization.scaling import fit_scaling
-from bitlane.support.rng import generator
 from bitlane.support.text import align_columns
-from bitlane.training.learning_rate import suggest_learning_rate
 from bitlane.training.options import DECAY
+from bitlane_studies.float_sgd import ScaledTable, rate_for, run_epoch, steps_of
 
 Floats = NDArray[np.float32]
 EPOCHS = 20
@@ -128,27 +125,15 @@ def ours(X: Floats, y: Floats, target: float, bits: int = 4) -> Fit:
 
 def blas(X: Floats, y: Floats, target: float) -> Fit:
     """Return mini-batch SGD in float32, with our scaling, order, learning rate and decay."""
-    rate = suggest_learning_rate(X, BATCH, Precision(32, "full"))
+    rate = rate_for(X, BATCH)
 
     def run(epochs: int, after: Callable[[Floats, float], None] | None = None) -> None:
-        scaling = fit_scaling(X, y[:, None])
-        active = scaling.active
-        order = generator(0, 0).permutation(len(X))
-        unit, middle = float(scaling.label_scale[0]), float(scaling.label_center[0])
-        center, scale = scaling.center[active].astype(np.float32), scaling.scale[active].astype(np.float32)
-        rows = (X[:, active] - center)[order]
-        rows /= scale
-        labels = ((y - np.float32(middle)) / np.float32(unit))[order]
-        weights = np.zeros(rows.shape[1], np.float32)
-        for epoch in range(epochs):
-            step = np.float32(rate * DECAY**epoch / BATCH)
-            for start in range(0, len(rows), BATCH):
-                some = rows[start : start + BATCH]
-                weights -= step * ((some @ weights - labels[start : start + BATCH]) @ some)
+        table = ScaledTable.of(X, y)
+        weights = np.zeros(table.rows.shape[1], np.float32)
+        for step in steps_of(rate, BATCH, epochs):
+            run_epoch(table.rows, table.labels, weights, BATCH, step)
             if after:
-                coef = np.zeros(X.shape[1])
-                coef[active] = weights * unit / scale
-                after(coef.astype(np.float32), middle - float(coef @ scaling.center))
+                after(*table.model(weights))
 
     losses: list[float] = []
     run(EPOCHS, lambda coef, intercept: losses.append(loss(X, y, coef, intercept)))

@@ -1,0 +1,106 @@
+"""Builds of the accelerator: exact cycles by prediction, and seconds at a stated clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bitlane.contract.cycles import predict
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.precision import Precision
+from bitlane.overlays import overlays
+
+from .table import EPOCHS
+
+# Share of the cycles without a memory's pauses, by stored bits: `python -m bitlane_verify.benchmarks.dram`, PYNQ-Z2.
+DDR3_SHARE = {2: 0.994, 4: 0.979, 8: 0.969}
+CARD_CLOCK_MHZ = 300.0  # assumed
+DRAW_SETS = 8  # the default of estimators
+LINK_BYTES = 12e9  # a second: PCIe 3.0 with 16 lanes, assumed
+CALL = 50e-6  # seconds to start a transfer from the card and wait for it, assumed
+
+
+class PlannedGeometry(Geometry):
+    """The shape of a data set for beats of any width, also of builds that are designed and not built."""
+
+    def __post_init__(self) -> None:
+        """Accept any width."""
+
+
+@dataclass(frozen=True)
+class PredictedBuild:
+    """A build of the accelerator.
+
+    Attributes
+    ----------
+    title : str
+    rows_per_beat, shards, ports : int
+    clock_mhz : float
+    built : bool
+        Whether a bitstream exists.
+    shares : dict of int to float
+        Share of the cycles that a memory leaves, by stored bits; 1 for bits that are not there.
+    """
+
+    title: str
+    rows_per_beat: int
+    shards: int
+    ports: int
+    clock_mhz: float
+    built: bool
+    shares: Mapping[int, float]
+
+    def geometry(self, rows: int, features: int, batch: int, bits: int) -> Geometry:
+        """Return the shape of a table on this build."""
+        return PlannedGeometry.of(
+            Precision(bits), features, rows, batch, self.rows_per_beat, 1, self.shards, self.ports
+        )
+
+    def train(self, rows: int, features: int, batch: int, bits: int) -> float:
+        """Return the predicted seconds of 20 epochs, staleness 0."""
+        cycles = predict(self.geometry(rows, features, batch, bits), EPOCHS, snapshots=False).cycles
+        return cycles / self.clock_mhz / 1e6 / self.shares.get(bits, 1.0)
+
+
+def shipped() -> PredictedBuild:
+    """Return the build of the package for a PYNQ-Z2, with the share that its DDR3 leaves."""
+    overlay = overlays()["Pynq-Z2"]
+    return PredictedBuild("PYNQ-Z2, in the package", overlay.width // 64, 1, 1, overlay.clock_mhz, True, DDR3_SHARE)
+
+
+def card(ports: int, rows_per_beat: int, shards: int) -> PredictedBuild:
+    """Return a design with HBM ports of 256 bits, at an assumed clock, with a memory that never stalls."""
+    ending = "" if ports == 1 else "s"
+    title = f"{ports} port{ending} of 256 bits, not built"
+    return PredictedBuild(title, rows_per_beat, shards, ports, CARD_CLOCK_MHZ, False, {})
+
+
+CARDS = card(1, 4, 1), card(4, 8, 2), card(16, 8, 8)  # shards times rows a beat are the words of all ports
+
+
+def phase_table(
+    host: Mapping[str, float], rows: int, features: int, batch: int, builds: Sequence[PredictedBuild] = CARDS
+) -> list[tuple[str, ...]]:
+    """Return a fit with 4 bits by phase, in milliseconds: on one core of the host, and with each build on a card.
+
+    Parameters
+    ----------
+    host : dict of str to float
+        Measured seconds of a fit on one core by phase: "prepare", "encode", "copy" and "train".
+    rows, features, batch : int
+        Of the table; features that are stored.
+    builds : sequence of PredictedBuild
+    """
+    columns = [[host["prepare"], host["encode"], host["copy"], host["train"], 0.0]]
+    for build in builds:
+        shape = build.geometry(rows, features, batch, 4)
+        words = shape.base_words + DRAW_SETS * shape.draw_words
+        transfer, back = words * WORD_BYTES / LINK_BYTES, shape.model_bytes / LINK_BYTES + CALL
+        train = build.train(rows, features, batch, 4)
+        columns.append([host["prepare"], host["encode"], transfer, train, back])
+    for column in columns:
+        column += [sum(column), sum(column[2:]), sum(column[3:])]
+    names = ("prepare", "encode", "transfer", "train", "read back", "all", "encoded before", "on the card before")
+    head = ("phase, ms", "one core, no card", *(f"{build.ports} x 256 bits" for build in builds))
+    return [head, *((name, *(f"{1e3 * c[place]:.1f}" for c in columns)) for place, name in enumerate(names))]
