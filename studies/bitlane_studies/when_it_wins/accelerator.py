@@ -21,13 +21,6 @@ LINK_BYTES = 12e9  # a second: PCIe 3.0 with 16 lanes, assumed
 CALL = 50e-6  # seconds to start a transfer from the card and wait for it, assumed
 
 
-class PlannedGeometry(Geometry):
-    """The shape of a data set for beats of any width, also of builds that are designed and not built."""
-
-    def __post_init__(self) -> None:
-        """Accept any width."""
-
-
 @dataclass(frozen=True)
 class PredictedBuild:
     """A build of the accelerator.
@@ -53,9 +46,7 @@ class PredictedBuild:
 
     def geometry(self, rows: int, features: int, batch: int, bits: int) -> Geometry:
         """Return the shape of a table on this build."""
-        return PlannedGeometry.of(
-            Precision(bits), features, rows, batch, self.rows_per_beat, 1, self.shards, self.ports
-        )
+        return Geometry.of(Precision(bits), features, rows, batch, self.rows_per_beat, 1, self.shards, self.ports)
 
     def train(self, rows: int, features: int, batch: int, bits: int) -> float:
         """Return the predicted seconds of 20 epochs, staleness 0."""
