@@ -44,10 +44,10 @@ def test_a_fit_by_phase_on_a_card() -> None:
     """
     host = {"prepare": 0.1, "encode": 0.2, "copy": 0.05, "train": 0.4}
     build = replace(CARDS[0], rows_per_beat=1, ports=1)
-    head, *lines = phase_table(host, 400, 64, 16, [build])
+    head, *lines = phase_table(host, 400_000, 64, 16, [build])
     assert len(head) == 3 and [line[1] for line in lines[:6]] == ["100.0", "200.0", "50.0", "400.0", "0.0", "750.0"]
-    transfer = 8 * (400 * 18 + 100) / LINK_BYTES
-    train = build.train(400, 64, 16, 4)
+    transfer = 8 * (400_000 * 18 + 100_000) / LINK_BYTES
+    train = build.train(400_000, 64, 16, 4)
     back = 256 / LINK_BYTES + CALL
     parts = [0.1, 0.2, transfer, train, back]
     sums = [sum(parts), sum(parts[2:]), sum(parts[3:])]

@@ -66,7 +66,8 @@ def test_the_table_has_a_line_for_each_way_and_batch(seed: int, monkeypatch: pyt
     X = np.random.default_rng(seed).normal(size=(40, 4)).astype(np.float32)
     lines = gpu.lines(X, X @ np.arange(4, dtype=np.float32), DEVICE.type, 1)
     assert len(lines) == 4 * len(gpu.BATCHES) and all(len(line) == len(gpu.HEAD) for line in lines)
-    assert len({line[-1] for line in lines[:3]}) == 1  # floats end alike
+    losses = [float(line[-1]) for line in lines[:3]]  # of floats
+    assert max(losses) - min(losses) < 1e-3 * max(losses) + 2e-4
 
 
 @pytest.mark.skipif(DEVICE.type != "cpu", reason="there is a GPU")
