@@ -31,7 +31,7 @@ from bitlane.errors import DataError
 from bitlane.overlays import overlays
 from bitlane.support.text import align_columns
 from bitlane.training.options import DECAY
-from bitlane_studies.float_sgd import ScaledTable, rate_for, run_epoch, steps_of
+from bitlane_studies.float_sgd import ScaledTable, loss, rate_for, run_epoch, steps_of
 
 Floats = NDArray[np.float32]
 EPOCHS = 20
@@ -84,11 +84,6 @@ def tables() -> Iterator[tuple[str, Floats, Floats]]:
     X = rng.normal(size=SYNTHETIC).astype(np.float32)
     signal = X @ rng.normal(size=SYNTHETIC[1]).astype(np.float32)
     yield "synthetic", X, signal + signal.std() * rng.normal(size=len(X)).astype(np.float32)
-
-
-def loss(X: Floats, y: Floats, coef: NDArray[Any], intercept: float) -> float:
-    """Return the mean squared residual."""
-    return float(np.mean((X @ coef.astype(np.float32) + np.float32(intercept) - y) ** 2, dtype=np.float64))
 
 
 def fastest(run: Callable[[], object]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,3 +77,8 @@ def run_epoch(rows: Floats, labels: Floats, weights: Floats, batch: int, factor:
     for start in range(0, len(rows), batch):
         some = rows[start : start + batch]
         weights -= factor * ((some @ weights - labels[start : start + batch]) @ some)
+
+
+def loss(X: Floats, y: Floats, coef: NDArray[Any], intercept: float) -> float:
+    """Return the mean squared residual of a model on X, float32 [rows, n], and y, float32 [rows]."""
+    return float(np.mean((X @ coef.astype(np.float32) + np.float32(intercept) - y) ** 2, dtype=np.float64))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bitlane_studies import end_to_end
-from bitlane_studies.end_to_end import Fit, ScikitLearnFits, blas, first_below, loss, ours, table_of
+from bitlane_studies.end_to_end import Fit, ScikitLearnFits, blas, first_below, ours, table_of
+from bitlane_studies.float_sgd import loss
 
 pytest.importorskip("sklearn")
 pytest.importorskip("numba")

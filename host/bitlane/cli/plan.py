@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.encoding import ValueType
-from bitlane.contract.layout import BEAT_WIDTHS, DEFAULT_LEVEL_SLOTS
+from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS
 from bitlane.contract.precision import FULL_BITS, SAMPLINGS
 from bitlane.devices.pynq.board import SPARE_BYTES
 from bitlane.errors import DataError, DeviceError
@@ -83,7 +83,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--width",
         type=int,
-        choices=BEAT_WIDTHS,
+        choices=PORT_WIDTHS,
         help="bits of the memory port (default: that of the board's bitstream)",
     )
     add("--clock", type=_mhz, metavar="MHZ", help="clock in MHz (default: that of the board's bitstream)")

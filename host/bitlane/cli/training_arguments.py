@@ -9,7 +9,7 @@ from typing import Any
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.further import SoftwareConfig
-from bitlane.contract.layout import BEAT_WIDTHS, DEFAULT_LEVEL_SLOTS, WORD_BITS
+from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS, WORD_BITS
 from bitlane.devices import Device, open_device
 from bitlane.devices.registry import HARDWARE
 from bitlane.training.losses import LOSS_CHOICES, LOSSES
@@ -98,7 +98,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         help="auto, cpu, emulator, rtl, pynq, pynq://HOST, xrt://FILE.xclbin; see bitlane devices (default: auto)",
     )
-    add("--width", type=int, choices=BEAT_WIDTHS, help="bits of a beat of the device (default: 64)")
+    add("--width", type=int, choices=PORT_WIDTHS, help="bits of the device's memory port (default: 64)")
 
 
 def add_build_arguments(parser: argparse.ArgumentParser) -> None:

@@ -114,8 +114,8 @@ CUTS = (
 )
 
 
-# Registers of the addresses of a memory port, of 64 bits each. Those of port k, from 1 on, are named NAME_k.
 MOST_PORTS = max(PORTS)
+# Registers of the addresses of a memory port, of 64 bits each. Those of port k, from 1 on, are named NAME_k.
 PORT_ADDRESSES = ("base_address", "draw_address", "model_in", "model_out")
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.registers import VERSION
 
+CHANNELS = 32  # pseudo channels of the HBM of each card
 SWITCH_CHANNELS = 4  # pseudo channels behind one switch of the HBM: others take a longer way (PG276, "AXI switch")
 
 
@@ -39,7 +40,9 @@ CARDS = {
 
 
 def link_cfg(name: str, kernel: str, memory_ports: Sequence[str]) -> str:
-    """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at a switch of the HBM.
+    """Return the configuration of `v++ --link`: one instance of a kernel, each memory port at channels of its own.
+
+    Up to 8 ports have a switch each; 16 ports have half a switch.
 
     Parameters
     ----------
@@ -47,9 +50,10 @@ def link_cfg(name: str, kernel: str, memory_ports: Sequence[str]) -> str:
         The card, one of `CARDS`.
     kernel : str
     memory_ports : sequence of str
-        Names of the memory ports of the kernel, at most 8.
+        Names of the memory ports of the kernel.
     """
     card, instance = CARDS[name], f"{kernel}_1"
+    each = min(SWITCH_CHANNELS, CHANNELS // len(memory_ports))
     return "\n".join(
         [
             "# Made by bitlane_hw.export; do not edit. UNTESTED in Vitis.",
@@ -60,15 +64,10 @@ def link_cfg(name: str, kernel: str, memory_ports: Sequence[str]) -> str:
             "[connectivity]",
             f"nk={kernel}:1:{instance}",
             f"slr={instance}:SLR0",
-            *(f"sp={instance}.{each}:{_channels(port)}" for port, each in enumerate(memory_ports)),
+            *(f"sp={instance}.{port}:HBM[{k * each}:{k * each + each - 1}]" for k, port in enumerate(memory_ports)),
             "",
         ]
     )
-
-
-def _channels(port: int) -> str:
-    first = SWITCH_CHANNELS * port
-    return f"HBM[{first}:{first + SWITCH_CHANNELS - 1}]"
 
 
 def facts(name: str, kernel: str, config: AcceleratorConfig, build: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bitlane.contract.cycles import predict
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.layout import WORD_BITS, WORD_BYTES
 from bitlane.contract.precision import Precision
 from bitlane.overlays import overlays
 
@@ -57,7 +57,9 @@ class PredictedBuild:
 def shipped() -> PredictedBuild:
     """Return the build of the package for a PYNQ-Z2, with the share that its DDR3 leaves."""
     overlay = overlays()["Pynq-Z2"]
-    return PredictedBuild("PYNQ-Z2, in the package", overlay.width // 64, 1, 1, overlay.clock_mhz, True, DDR3_SHARE)
+    return PredictedBuild(
+        "PYNQ-Z2, in the package", overlay.width // WORD_BITS, 1, 1, overlay.clock_mhz, True, DDR3_SHARE
+    )
 
 
 def card(ports: int, rows_per_beat: int, shards: int) -> PredictedBuild:

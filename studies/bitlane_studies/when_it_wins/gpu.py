@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bitlane.support.text import align_columns
 from bitlane_studies.command import run
-from bitlane_studies.float_sgd import Floats, ScaledTable, rate_for, steps_of
+from bitlane_studies.float_sgd import Floats, ScaledTable, loss, rate_for, steps_of
 
 from .table import BATCHES, EPOCHS, mnist
 
@@ -161,9 +160,8 @@ def lines(X: Floats, y: Floats, device: str, repeats: int) -> list[tuple[str, ..
                 weights = train().cpu().numpy()  # waits for the device
                 seconds.append(time.perf_counter() - begin)
             coef, intercept = scaled.model(weights[: scaled.rows.shape[1]])
-            loss = float(np.mean((X @ coef + np.float32(intercept) - y) ** 2, dtype=np.float64))
             least = min(seconds[1:])
-            cells = f"{EPOCHS * len(X) / least / 1e6:.2f}", f"{least:.3f}", f"{loss:.4f}"
+            cells = f"{EPOCHS * len(X) / least / 1e6:.2f}", f"{least:.3f}", f"{loss(X, y, coef, intercept):.4f}"
             found.append((str(batch), name, *cells))
     return found
 

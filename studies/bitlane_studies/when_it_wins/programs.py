@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bitlane import SGDRegressor
-from bitlane_studies.float_sgd import Floats, ScaledTable, rate_for, run_epoch, steps_of
+from bitlane_studies.float_sgd import Floats, ScaledTable, loss, rate_for, run_epoch, steps_of
 
 from .table import EPOCHS
 
@@ -136,10 +136,9 @@ def measure(X: Floats, y: Floats, batch: int, repeats: int) -> dict[tuple[str, i
                     begin = time.perf_counter()
                     coef, intercept, train, phases = program(X, y, batch, rate)
                     seconds = time.perf_counter() - begin
-                loss = float(np.mean((X @ coef + np.float32(intercept) - y) ** 2, dtype=np.float64))
                 key = name, count
                 if turn and (key not in found or seconds < found[key].seconds):
-                    found[key] = MeasuredFit(seconds, train, loss, phases)
+                    found[key] = MeasuredFit(seconds, train, loss(X, y, coef, intercept), phases)
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from bitlane.contract.cycles import MemoryTiming, predict, publish_latency
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.latencies import update_latency
-from bitlane.contract.layout import record_words
+from bitlane.contract.layout import PORTS, record_words
 
 
 def loads_of(geometry):
@@ -117,7 +117,7 @@ def random_geometry(rng, most_rows=100, table_bits=0):
     """Return a random geometry, with uniform levels or with codebooks and codes of `table_bits` bits."""
     draws = table_bits > 0 or bool(rng.integers(2))
     shards = int(rng.choice([1, 1, 2, 4, 8]))
-    rows_per_beat = int(rng.choice([rows for rows in (1, 2, 4, 8) if rows * shards <= 8]))
+    rows_per_beat = int(rng.choice([1, 2, 4, 8]))
     rows = int(rng.integers(1, most_rows))
     batch = rng.choice([rng.integers(1, rows + 10), rng.integers(1, 3 * rows_per_beat + 1)])
     features = rng.choice([1, 33, rng.integers(1, 300)])
@@ -134,7 +134,7 @@ def random_geometry(rng, most_rows=100, table_bits=0):
         half_digit=bool(half),
         codebook=table_bits > 0,
         shards=shards,
-        ports=int(rng.choice([ports for ports in (1, 2, 4, 8) if ports <= rows_per_beat * shards])),
+        ports=int(rng.choice([ports for ports in PORTS if rows_per_beat * shards // ports in (1, 2, 4, 8)])),
     )
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.geometry import Geometry
+from bitlane.contract.layout import PORTS
 from bitlane.contract.packing import pack_base, pack_draws, pack_master, unpack_base, unpack_draws, unpack_master
 from bitlane.contract.shards import join_ports, port_regions, shard_base, shard_draws, shard_models, unshard_models
 from bitlane.errors import DataError
 
-SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4) if shards * rows <= 8]
+SIDE_BY_SIDE = [(shards, rows) for shards in (2, 4, 8) for rows in (1, 2, 4, 8)]
 
 
 def random_geometry(rng: np.random.Generator) -> Geometry:
@@ -33,6 +34,7 @@ def random_geometry(rng: np.random.Generator) -> Geometry:
         half_digit=bool(half),
         codebook=table,
         shards=shards,
+        ports=max(1, shards * rows_per_beat // 8),
     )
 
 
@@ -160,7 +162,7 @@ def test_a_port_has_the_same_words_of_every_beat(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(20):
         geometry = random_geometry(rng)
-        ports = int(rng.choice([each for each in (1, 2, 4, 8) if each <= geometry.words_per_beat]))
+        ports = int(rng.choice([each for each in PORTS if geometry.words_per_beat // each in (1, 2, 4, 8)]))
         geometry = replace(geometry, ports=ports)
         words = rng.integers(0, 1 << 63, geometry.base_words, dtype=np.uint64)
         parts = port_regions(words, geometry)
@@ -181,8 +183,9 @@ def test_without_shards_nothing_moves() -> None:
 
 def test_sizes_of_a_build_and_of_data_agree() -> None:
     for shards, rows in SIDE_BY_SIDE:
-        config = AcceleratorConfig(64 * shards * rows, shards=shards, max_features=64 * shards)
-        geometry = Geometry(64 * shards, 1, 1, True, 1, rows, shards=shards)
+        ports = max(1, shards * rows // 8)
+        config = AcceleratorConfig(64 * shards * rows, shards=shards, ports=ports, max_features=64 * shards)
+        geometry = Geometry(64 * shards, 1, 1, True, 1, rows, shards=shards, ports=ports)
         assert (
             (config.rows_per_beat, config.words_per_beat)
             == (rows, shards * rows)
@@ -193,7 +196,7 @@ def test_sizes_of_a_build_and_of_data_agree() -> None:
         )
         assert config.max_chunks == geometry.chunks == 2 and config.chunk_features == 32 * shards
         assert config.label_groups == geometry.label_groups == 4 * shards
-        assert config.chunk_bytes * geometry.chunks == geometry.model_bytes
+        assert ports * config.chunk_bytes * geometry.chunks == geometry.model_bytes
         assert config.shard_width == 64 * rows and config.beat_bytes == geometry.beat_bytes
 
 

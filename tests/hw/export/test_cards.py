@@ -21,7 +21,9 @@ HBM_CHANNELS = 32  # of both cards
 
 def exported(monkeypatch: pytest.MonkeyPatch, ports: int, card: str) -> tuple[Core, dict[str, str]]:
     monkeypatch.setattr(Core, "component", lambda core: shell(Accelerator)(core.config))
-    core = Core(AcceleratorConfig(512, address_bits=64, ports=ports), "sgd", kernel=True, card=card)
+    width, shards = (1024, 2) if ports > 8 else (512, 1)
+    config = AcceleratorConfig(width, address_bits=64, shards=shards, ports=ports)
+    core = Core(config, "sgd", kernel=True, card=card)
     return core, command.files(core)
 
 
@@ -38,7 +40,7 @@ def sections(text: str) -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("card", CARDS)
-@pytest.mark.parametrize("ports", [1, 2, 4, 8])
+@pytest.mark.parametrize("ports", [1, 2, 4, 8, 16])
 def test_every_memory_port_of_the_kernel_has_channels_of_its_own(
     monkeypatch: pytest.MonkeyPatch, ports: int, card: str
 ) -> None:

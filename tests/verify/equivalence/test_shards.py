@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.layout import BEAT_WIDTHS, PORTS, SHARDS
 from bitlane.contract.packing import pack_base, pack_draws, unpack_base, unpack_draws
 from bitlane.devices.cpu import CpuDevice
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.driver.driver import Driver
 from bitlane.driver.job import Job
-from bitlane_verify.equivalence.random_jobs import SEVERAL_PORTS, SHARDED, random_job
+from bitlane_verify.equivalence.random_jobs import SEVERAL_PORTS, SHARDED, grid, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, difference
 
 CAPACITY = 16 << 20
-SIDE_BY_SIDE = [(shards, rows) for shards in (1, 2, 4, 8) for rows in (1, 2, 4, 8) if 1 < shards * rows <= 8]
+SIDE_BY_SIDE = [(shards, rows) for shards in (1, 2, 4, 8) for rows in (1, 2, 4, 8) if shards * rows > 1]
 
 
 def without_shards(config: AcceleratorConfig) -> AcceleratorConfig:
@@ -53,7 +54,7 @@ def test_devices_in_software(seed: int, slots: int, device: type[EmulatorDevice]
             level_slots=slots,
             random_rounding=bool(rng.integers(2)),
             shards=shards,
-            ports=int(rng.choice([ports for ports in (1, 2, 4, 8) if ports <= shards * rows])),
+            ports=int(rng.choice([ports for ports in PORTS if shards * rows // ports in (1, 2, 4, 8)])),
         )
         assert Driver(device(config, CAPACITY)).config == config
         for _ in range(3):
@@ -67,6 +68,13 @@ def name(config: AcceleratorConfig) -> str:
     options = config.table_lanes * " table" + config.random_rounding * " random"
     options += f" on {config.ports} ports" * (config.ports > 1)
     return f"{config.shards} shards of {config.rows_per_beat} rows x{config.outputs}{options}"
+
+
+def test_the_grid_has_every_number_of_shards_and_ports() -> None:
+    """Counted by hand: beats of 1, 2, 4, 8, 16, 32, 64 words, rows and words of a port at most 8; two lanes each."""
+    assert [len(grid([width])) for width in BEAT_WIDTHS] == [2, 8, 18, 32, 24, 12, 4]
+    builds = grid(BEAT_WIDTHS)
+    assert {config.shards for config in builds} == {*SHARDS} and {config.ports for config in builds} == {*PORTS}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import product
 
@@ -13,7 +14,16 @@ from bitlane.contract.fixed_point import NO_DECAY
 from bitlane.contract.formats import BOUND, LABEL, LEVEL, MASTER, RESIDUAL, WEIGHT_EXPONENT
 from bitlane.contract.further import FurtherLoss, SoftwareConfig
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import CODEBOOK_BITS, MAX_DIGITS, PORTS, SHARDS, WORD_BITS, level_slots
+from bitlane.contract.layout import (
+    CODEBOOK_BITS,
+    MAX_DIGITS,
+    PORT_WIDTHS,
+    PORTS,
+    ROWS_PER_BEAT,
+    SHARDS,
+    WORD_BITS,
+    level_slots,
+)
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.packing import Words, pack_base, pack_draws
 from bitlane.contract.prng import MAX_CUT, SEED_BITS
@@ -86,15 +96,17 @@ CONFIGS = (
 )
 
 
-def grid(widths: tuple[int, ...] = (64, 128, 256)) -> list[AcceleratorConfig]:
+def grid(widths: Sequence[int]) -> list[AcceleratorConfig]:
     """Return a build with each number of shards and ports that the widths allow, with digit lanes and with tables.
 
     Every second one rounds at random.
     """
     found: list[AcceleratorConfig] = []
     for width in widths:
-        most = width // WORD_BITS
-        for shards, ports in product([n for n in SHARDS if n <= most], [n for n in PORTS if n <= most]):
+        words = width // WORD_BITS
+        for shards, ports in product(SHARDS, PORTS):
+            if words // shards not in ROWS_PER_BEAT or width // ports not in PORT_WIDTHS:
+                continue
             for slots in (0, 128 // shards):
                 outputs = 1 + (len(found) % 3 == 0)
                 found.append(_small(width, outputs, slots, len(found) % 4 in (1, 2), shards, ports))

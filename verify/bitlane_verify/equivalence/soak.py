@@ -16,8 +16,10 @@ import time
 
 from bitlane.contract.layout import BEAT_WIDTHS
 
-from . import random_jobs
+from .random_jobs import CONFIGS, grid
 from .rig import EquivalenceRig
+
+GRID_WIDTHS = (64, 128, 256)
 
 
 def main() -> int:
@@ -38,8 +40,7 @@ def main() -> int:
     first: int = int.from_bytes(os.urandom(4), "little") if arguments.seed is None else arguments.seed
     end = time.monotonic() + 60 * arguments.minutes
     runs, failures = 0, 0
-    grid = arguments.grid
-    bench = EquivalenceRig() if grid is None else EquivalenceRig(random_jobs.grid(*[tuple(grid)] if grid else []))
+    bench = EquivalenceRig(CONFIGS if arguments.grid is None else grid(arguments.grid or GRID_WIDTHS))
     while time.monotonic() < end and runs != arguments.runs:
         if wrong := bench.run(first + runs):
             failures += 1

@@ -1,7 +1,7 @@
 // The ports of the design: their signals under one name for AXI4 and AXI3, and the payloads of the memory port.
 //
-// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, 4, 8 or 16, m_axi0, m_axi1 and so on instead of m_axi.
-// HP_PORTS 1 or 2: hp0, hp1 and gp0 of its fabric on a Zynq-7000. MEMORIES 1: one memory behind all ports; otherwise as
+// HP_PORTS 0: m_axi and s_axi of the accelerator; with AXI4_PORTS 2, 4, 8 or 16, m_axi0, m_axi1 and so on instead of
+// m_axi. HP_PORTS 1 or 2: hp0, hp1 and gp0 of its fabric on a Zynq-7000. MEMORIES 1: one memory behind all ports; otherwise as
 // many as ports, each with a part of the bytes.
 #pragma once
 #include <array>
