@@ -9,7 +9,7 @@ import pytest
 from amaranth.sim import Simulator
 from tests.helpers.simulation import run
 
-from bitlane.contract.registers import REGISTERS, Register
+from bitlane.contract.registers import MOST_PORTS, REGISTERS, Register
 from bitlane_hw.control.registers import READ_LATENCY, Registers
 
 ALWAYS = ("control", "irq_enable")
@@ -19,7 +19,7 @@ KNOWN = {register.offset + 4 * word for register in REGISTERS.values() for word 
 
 def test_registers_occupy_one_page():
     """The bus has 12 address bits."""
-    bus = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8).bus
+    bus = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS).bus
     assert 1 << len(bus.awaddr) == 1 << len(bus.araddr) == 4096
 
 
@@ -97,7 +97,7 @@ def word_bits(register: Register, word: int) -> int:
 def test_every_writable_register(seed: int, slowness: int) -> None:
     """A register stores exactly its bits and returns them; no write to another register changes it."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng, slowness)
@@ -123,7 +123,7 @@ def test_every_writable_register(seed: int, slowness: int) -> None:
 def test_strobes(seed: int) -> None:
     """A write changes only the bytes with a strobe, in no other register."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -147,7 +147,7 @@ def test_strobes(seed: int) -> None:
 def test_single_byte_writes(seed: int) -> None:
     """The bytes of both words of a 64-bit register are written in any order."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -167,7 +167,7 @@ def test_single_byte_writes(seed: int) -> None:
 
 def test_every_read_only_register(seed: int) -> None:
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng, 1)
@@ -188,7 +188,7 @@ def test_every_read_only_register(seed: int) -> None:
 def test_control_is_a_pulse(seed: int) -> None:
     """High for one cycle after address and data, reads as 0; without a strobe on its byte there is no pulse."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
     pulses: list[int] = []
 
     async def testbench(ctx: Any) -> None:
@@ -218,7 +218,7 @@ def test_control_is_a_pulse(seed: int) -> None:
 def test_registers_of_a_run_are_locked(seed: int) -> None:
     """During a run its registers keep their values; control and irq_enable can be written."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -240,7 +240,7 @@ def test_registers_of_a_run_are_locked(seed: int) -> None:
 
 
 def test_control_is_writable_while_locked() -> None:
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.locked, 1)
@@ -258,7 +258,7 @@ def test_control_is_writable_while_locked() -> None:
 def test_unknown_addresses(seed: int) -> None:
     """They read as 0, ignore writes and answer OKAY; no register changes."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, shards=2, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         bus = Bus(ctx, dut, rng)
@@ -277,7 +277,7 @@ def test_unknown_addresses(seed: int) -> None:
 def test_reads_in_a_row(seed: int) -> None:
     """A master that is always ready receives each word READ_LATENCY cycles after its address, and asks again then."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
     values = {"identity": 0x1234, "version": 0x5678}
 
     async def testbench(ctx: Any) -> None:
@@ -302,7 +302,7 @@ def test_reads_in_a_row(seed: int) -> None:
 def test_writes_in_a_row(seed: int) -> None:
     """A master that is always ready writes a word every two cycles; it is taken in the second one."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         for name in ("awvalid", "wvalid", "bready"):
@@ -324,7 +324,7 @@ def test_writes_in_a_row(seed: int) -> None:
 
 @pytest.mark.parametrize("early", ["aw", "w"])
 def test_half_a_write_waits_for_the_other_half(seed: int, early: str) -> None:
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(getattr(dut.bus, f"{early}valid"), 1)
@@ -338,7 +338,7 @@ def test_half_a_write_waits_for_the_other_half(seed: int, early: str) -> None:
 def test_a_pending_response_blocks_further_transfers(seed: int) -> None:
     """While a response is not taken, no second write or read is accepted."""
     rng = Random(seed)
-    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=8)
+    dut = Registers(table_lanes=True, random_rounding=True, encoder=8, ports=MOST_PORTS)
 
     async def testbench(ctx: Any) -> None:
         ctx.set(dut.identity, 0xABCD)
