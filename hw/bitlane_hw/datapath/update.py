@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,8 +12,9 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, MASTER, SHRINK_SHIFT
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
-from bitlane_hw.common.fixed_point import add_with_carry, delay, delay_valid, fits, popcount, register
-from bitlane_hw.common.payloads import GroupEnd, settings_layout
+from bitlane_hw.common.fixed_point import add_with_carry, fits, popcount, register
+from bitlane_hw.common.payloads import settings_layout
+from bitlane_hw.common.staged import Staged, mux, steady, together
 
 from .terms import pass_layout, terms_of
 
@@ -37,6 +40,38 @@ def _adder_levels(config: AcceleratorConfig) -> int:
 def lanes_latency(config: AcceleratorConfig) -> int:
     """Return the cycles from the last word of a chunk, or from its load, to the write of its weights."""
     return 3 + _adder_levels(config)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the term of a word is added to, in the stage in which it is added.
+
+    At most one flag is 1; while weights are loaded none is.
+
+    Attributes
+    ----------
+    adds : Staged
+        A' of the word before.
+    continues : Staged
+        A' of the group before, clipped.
+    reads : Staged
+        The weight in the memory.
+    forwards : Staged
+        The weight that is being written.
+    written : Staged
+        The weights that were written one cycle before, if the term needs them; otherwise 0.
+    """
+
+    adds: Staged
+    continues: Staged
+    reads: Staged
+    forwards: Staged
+    written: Staged
+
+
+def _limit(total: Value) -> Value:
+    """Return the limit of MASTER on the side of a total beyond it."""
+    return Cat((~total[-1]).replicate(MASTER.bits - 1), total[-1])
 
 
 class UpdateLanes(wiring.Component):
@@ -116,6 +151,8 @@ class UpdateLanes(wiring.Component):
         self._terms = terms_of(config)
         self._levels = _adder_levels(config)
         self.latency = lanes_latency(config)
+        # A chunk is read, the terms of the rows are added to it, the operator is applied, and the chunk is written.
+        self._stages = range(self._levels, self.latency + 1)
         address = range(config.max_chunks)
         super().__init__(
             {
@@ -144,55 +181,77 @@ class UpdateLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        written = self._control_pipeline(m)
+        sources, operators = self._control(m)
         clipped = Signal(CHUNK)
         constants = {"low": self.low, "high": self.high, "threshold": self.threshold}
         for j in range(CHUNK):
             if j % 8 == 0:  # constant during an epoch: registers along the lanes shorten the wires
                 constants = {name: register(m, value, f"{name}_{j}") for name, value in constants.items()}
             term, carry = self._term(m, j)
-            total, beyond = self._accumulate(m, j, term, carry, written.word_select(j, MASTER.bits))
-            updated, clips = self._finish(m, j, total, beyond, **constants)
+            total, beyond = self._accumulate(m, j, term, carry, sources)
+            updated, clips = self._finish(m, j, total, beyond, operators[j], **constants)
             m.d.comb += [self.updated.word_select(j, MASTER.bits).eq(updated), clipped[j].eq(clips & self.write)]
         counts = [register(m, popcount(clipped[j : j + 8]), f"clipped_{j}") for j in range(0, CHUNK, 8)]
         m.d.sync += self.clipped.eq(sum(counts))
         return m
 
-    def _control_pipeline(self, m):
-        """Delay flags and addresses along the pipeline.
-
-        The flags that select the value to which a term is added are valid with the term: `_adds`, `_continues`,
-        `_reads`, `_forwards`; none of them while weights are loaded.
+    def _control(self, m):
+        """Delay flags and addresses along the pipeline, and drive the outputs beside the weights.
 
         Returns
         -------
-        Value
-            The weights that were written one cycle before the term, if it needs them; otherwise 0.
+        tuple of (Sources, list of list of Staged)
+            What a term is added to, and for each lane the flags of the operators.
         """
-        words, levels = self.passes.payload, self._levels
-        first = delay(m, self.passes.valid & words.first, levels, "first")
-        continues = first & delay(m, words.continues, levels, "continues_first")
-        loading = delay(m, self.load, levels, "loading")
-        self._adds = register(m, ~first & ~loading, "adds")
-        self._continues = register(m, continues, "continues")
-        prox = delay(m, Mux(self.passes.valid & words.last, words.prox, Prox.NONE), levels + 1, "prox")
-        last_chunk = delay(m, words.last_chunk, levels + 1, "last_chunk")
-        self._prox_of_lane = [self._prox_flags(m, prox, last_chunk, j) for j in range(CHUNK)]
+        words, valid, load = Staged(self.passes.payload, 0), Staged(self.passes.valid, 0), Staged(self.load, 0)
+        read, add, finish, write = self._stages
+        first = (valid & words["first"]).until(m, read, "first")
+        continues = first & words["continues"].until(m, read, "continues_first")
+        loading = load.until(m, read, "loading")
+        adds = (~first & ~loading).registered(m, "adds")
+        continues_later = continues.registered(m, "continues")
+        prox = mux(valid & words["last"], words["prox"], Prox.NONE).until(m, add, "prox")
+        last_chunk = words["last_chunk"].until(m, add, "last_chunk")
+        operators = [self._operators(m, prox, last_chunk, j) for j in range(CHUNK)]
 
-        chunk = delay(m, Mux(self.load, self.load_chunk, words.chunk), levels, "chunk")
-        writes_next, write = delay_valid(m, (self.passes.valid & words.last) | self.load, self.latency, "write")[-2:]
-        next_chunk = delay(m, chunk, 2, "written_chunk")
-        load = delay(m, loading, 3, "written_load")
-        last_chunk = delay(m, last_chunk, 2, "written_last_chunk")
-        end = GroupEnd(delay(m, words.end.as_value(), self.latency, "end"))
+        chunk = mux(load, Staged(self.load_chunk, 0), words["chunk"]).until(m, read, "chunk")
+        *_, writes_next, writes = ((valid & words["last"]) | load).valid_until(m, write, "write")
+        next_chunk = chunk.until(m, finish, "written_chunk")
+        m.d.comb += self.read_address.eq(chunk.at(read))
+        self._connect_write(
+            m,
+            writes,
+            loading.until(m, write, "written_load"),
+            last_chunk.until(m, write, "written_last_chunk"),
+            words["end"].until(m, write, "end"),
+            next_chunk,
+        )
+
+        returns = first & ~continues
+        writes_now, written_chunk, updated = (
+            Staged(value, write).seen_in(read) for value in (self.write, self.write_address, self.updated)
+        )
+        forwards_next = returns & writes_next.seen_in(read) & (next_chunk.seen_in(read) == chunk)
+        forwards = returns & writes_now & (written_chunk == chunk) & ~forwards_next
+        return Sources(
+            adds=adds,
+            continues=continues_later,
+            forwards=forwards_next.registered(m, "forwards"),
+            reads=(returns & ~forwards_next & ~forwards).registered(m, "reads"),
+            written=mux(forwards, updated, 0).registered(m, "written"),
+        ), operators
+
+    def _connect_write(self, m, writes, load, last_chunk, end, next_chunk):
+        """Drive the outputs of the stage that writes, except the weights."""
+        *_, stage = self._stages
+        load, last_chunk, end = load.at(stage), last_chunk.at(stage), end.at(stage)
         toggle = Signal(init=1)
         batch_written = self.write & ~load & end.batch_last
         with m.If(batch_written & last_chunk):
             m.d.sync += toggle.eq(~toggle)
         m.d.comb += [
-            self.read_address.eq(chunk),
-            self.write.eq(write),
-            self.write_address.eq(register(m, next_chunk, "written_chunk_3")),
+            self.write.eq(writes.at(stage)),
+            self.write_address.eq(next_chunk.registered(m, "written_chunk_3").at(stage)),
             self.publish.eq(self.write & (load | end.batch_last)),
             self.bank.eq(self.settings.staleness & toggle & ~load),
             self.published.eq(batch_written & (self.write_address == 0)),
@@ -200,59 +259,62 @@ class UpdateLanes(wiring.Component):
             self.load_done.eq(self.write & load & (self.write_address == self.settings.chunks - 1)),
         ]
 
-        returns = first & ~continues
-        forwards_next = returns & writes_next & (next_chunk == chunk)
-        forwards = returns & self.write & (self.write_address == chunk) & ~forwards_next
-        self._forwards = register(m, forwards_next, "forwards")
-        self._reads = register(m, returns & ~forwards_next & ~forwards, "reads")
-        return register(m, Mux(forwards, self.updated, 0), "written")
-
-    def _prox_flags(self, m, prox, last_chunk, j):
-        """Return flags L2, L1 and BOX: the operators that apply to weight j, in the cycle of its A'."""
-        lane, last_lane = self._first_lane + j, self.settings.last_lane
-        applies = ~(last_chunk & ((lane > last_lane) | (self.unpenalized_intercept & (lane == last_lane))))
-        return [register(m, applies & (prox == kind), f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)]
+    def _operators(self, m, prox, last_chunk, j):
+        """Return flags L2, L1 and BOX: the operators that apply to weight j, in the stage of its A'."""
+        lane, last_lane = self._first_lane + j, steady(self.settings.last_lane)
+        intercept = steady(self.unpenalized_intercept) & (lane == last_lane)
+        applies = ~(last_chunk & ((lane > last_lane) | intercept))
+        return [
+            (applies & (prox == kind)).registered(m, f"prox_{kind.name}_{j}") for kind in (Prox.L2, Prox.L1, Prox.BOX)
+        ]
 
     def _term(self, m, j):
-        """Return -t of one cycle, summed over the rows, as a value and a carry to add; or a loaded weight."""
-        words, lane = self.passes.payload, self._first_lane + j
-        member = self.passes.valid & (~words.last_chunk | (lane <= self.settings.last_lane))
+        """Return -t of one word, summed over the rows, as a value and a carry to add; or a loaded weight."""
+        words, lane = Staged(self.passes.payload, 0), self._first_lane + j
+        member = Staged(self.passes.valid, 0) & (~words["last_chunk"] | (lane <= steady(self.settings.last_lane)))
         nodes = []
-        for i, row in enumerate(words.rows):
-            negated, carry = self._terms.negated(row, j)
-            value = Mux(member, negated, 0)
+        for i, row in enumerate(self.passes.payload.rows):
+            negated, carry = (Staged(each, 0) for each in self._terms.negated(row, j))
+            value = mux(member, negated, 0)
             carry = carry & member
             if i == 0:
-                value = value | self.loaded.word_select(j, MASTER.bits).as_signed()
-            nodes.append((register(m, value, f"term_{i}_{j}"), register(m, carry, f"carry_{i}_{j}")))
+                value = value | Staged(self.loaded.word_select(j, MASTER.bits).as_signed(), 0)
+            nodes.append((value.registered(m, f"term_{i}_{j}"), carry.registered(m, f"carry_{i}_{j}")))
         for level in range(self._levels):
             pairs = zip(nodes[::2], nodes[1::2], strict=True)
             nodes = [
                 (
-                    register(m, add_with_carry(a, b, b_carry), f"terms_{level}_{i}_{j}"),
-                    register(m, a_carry, f"carries_{level}_{i}_{j}"),
+                    together(add_with_carry, a, b, b_carry).registered(m, f"terms_{level}_{i}_{j}"),
+                    a_carry.registered(m, f"carries_{level}_{i}_{j}"),
                 )
                 for i, ((a, a_carry), (b, b_carry)) in enumerate(pairs)
             ]
         return nodes[0]
 
-    def _accumulate(self, m, j, term, carry, written):
+    def _accumulate(self, m, j, term, carry, sources):
         """Return A' after the words of the chunk so far, exact, and 1 if it is beyond the limits of MASTER."""
-        total = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
-        beyond = ~fits(total, MASTER.bits)
-        master, updated = (weights.word_select(j, MASTER.bits) for weights in (self.master, self.updated))
-        accumulated = Mux(self._adds | (self._continues & ~beyond), total, 0)
-        limit = Cat((~total[-1]).replicate(MASTER.bits - 1), total[-1])
-        returned = Mux(self._reads, master, 0) | Mux(self._forwards, updated, 0) | written
-        returned |= Mux(self._continues & beyond, limit, 0)
-        base = accumulated | returned.as_signed()  # only one of them is not 0; a load replaces the old weight
-        m.d.sync += total.eq(add_with_carry(term, base, carry))
+        _, add, finish, write = self._stages
+        register = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
+        total = Staged(register, finish)
+        beyond = ~together(fits, total, MASTER.bits)
+        before, was_beyond = total.seen_in(add), beyond.seen_in(add)
+        master = Staged(self.master.word_select(j, MASTER.bits), add)
+        updated = Staged(self.updated.word_select(j, MASTER.bits), write).seen_in(add)
+        accumulated = mux(sources.adds | (sources.continues & ~was_beyond), before, 0)
+        limit = together(_limit, before)
+        returned = mux(sources.reads, master, 0) | mux(sources.forwards, updated, 0)
+        returned |= together(lambda written: written.word_select(j, MASTER.bits), sources.written)
+        returned |= mux(sources.continues & was_beyond, limit, 0)
+        base = accumulated | together(Value.as_signed, returned)  # one of them is 0; a load replaces the old weight
+        m.d.sync += register.eq(together(add_with_carry, term, base, carry).at(add))
         return total, beyond
 
-    def _finish(self, m, j, total, beyond, *, low, high, threshold):
+    def _finish(self, m, j, total, beyond, operators, *, low, high, threshold):
         """Return the new weight, and 1 if it was clipped to the limits of MASTER."""
+        finish = self._stages[2]
+        total, beyond = total.at(finish), beyond.at(finish)
         negative = total[-1]
-        shrinks, thresholds, clips_to_box = self._prox_of_lane[j]
+        shrinks, thresholds, clips_to_box = (flag.at(finish) for flag in operators)
 
         # A' - (A' >> shift), A' - threshold, or A' + threshold: a subtraction adds the inverted operand and a carry.
         shift = ~(total >> SHRINK_SHIFT)
