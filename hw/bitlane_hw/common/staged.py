@@ -10,7 +10,7 @@ from amaranth.hdl import Const, Module, Mux, Shape, Value
 
 from .fixed_point import delay, delay_valid, register
 
-__all__ = ["StageError", "Staged", "mux", "steady", "together"]
+__all__ = ["StageError", "Staged", "follow", "mux", "steady", "together"]
 
 
 class StageError(ValueError):
@@ -68,6 +68,9 @@ class Staged:
     __eq__ = _operator(operator.eq)
     __ne__ = _operator(operator.ne)
     __hash__ = None  # type: ignore[assignment]  # == makes a circuit
+
+    def __radd__(self, other: int) -> Staged:
+        return together(operator.add, other, self)
 
     def at(self, stage: int) -> Any:
         """Return the plain value, for use in a stage.
@@ -164,3 +167,20 @@ def together(function: Callable[..., Any], *operands: Any) -> Staged:
 def mux(select: Staged, one: Any, zero: Any) -> Staged:
     """Return `Mux` of values of one stage."""
     return together(Mux, select, one, zero)
+
+
+def follow(m: Module, given: Any, result: Any, latency: int) -> list[Any]:
+    """Return statements that drive `valid` and `payload.end` of a stream with those of another, `latency` cycles later.
+
+    Parameters
+    ----------
+    m : Module
+        Module that receives the registers.
+    given, result : stream
+        Streams that are always ready, whose payloads have a member `end`.
+    latency : int
+        Cycles from `given` to `result`.
+    """
+    *_, valid = Staged(given.valid, 0).valid_until(m, latency, "valid")
+    end = Staged(given.payload.end, 0).until(m, latency, "end")
+    return [result.valid.eq(valid.at(latency)), result.payload.end.eq(end.at(latency))]

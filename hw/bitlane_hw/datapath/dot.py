@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Out
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import WEIGHT
 from bitlane.contract.layout import CHUNK
-from bitlane_hw.common.fixed_point import add_or_subtract, add_three, delay, delay_valid, register
+from bitlane_hw.common.fixed_point import add_or_subtract, add_three, register
 from bitlane_hw.common.payloads import digits_of_word, dot_bits, dots_layout, row_layout
+from bitlane_hw.common.staged import Staged
 
 
 class SignedSum(wiring.Component):
@@ -113,31 +114,33 @@ class DotLanes(wiring.Component):
             m.d.comb += [high.signs[j].eq(word[j].high), low.signs[j].eq(word[j].low)]
         m.d.comb += [high.weights.eq(self.weights), low.weights.eq(self.weights)]
 
-        sum_latency = 1 + SignedSum.latency
-        valid = delay_valid(m, self.digits.valid, sum_latency + 1, "valid")
+        # A chunk is added in stage `total`, and to its row in stage `add`.
+        total, add = 1 + SignedSum.latency, 2 + SignedSum.latency
+        *_, total_valid, add_valid = Staged(self.digits.valid, 0).valid_until(m, add, "valid")
         draw, first, last_base, row_last = (
-            delay(m, digits[name], sum_latency, name) for name in ("draw", "first", "last_base", "row_last")
+            Staged(digits[name], 0).until(m, total, name) for name in ("draw", "first", "last_base", "row_last")
         )
 
         # Base digits of the chunk, most significant first.
         chunk_total = Signal(signed(dot_bits(CHUNK)))
-        previous = Mux(first, 0, chunk_total << 2)
+        previous = Mux(first.at(total), 0, chunk_total << 2)
         minus = (~high.positive, ~low.positive)
-        with m.If(valid[sum_latency - 1]):
+        with m.If(total_valid.at(total)):
             m.d.sync += chunk_total.eq(add_three(previous, (high.total << 1, low.total), minus, len(chunk_total)))
 
         # Row: the total of a chunk after its last base digit, and the draws.
-        adds = register(m, draw | last_base, "adds")
-        adds_draw = register(m, draw, "adds_draw")
-        ends_row = register(m, row_last, "ends_row")
+        adds = (draw | last_base).registered(m, "adds").at(add)
+        adds_draw = draw.registered(m, "adds_draw").at(add)
+        ends_row = row_last.registered(m, "ends_row").at(add)
+        valid = add_valid.at(add)
         row_begins = Signal(init=1)
-        for i, (dot, total) in enumerate(((dots.dot1, high), (dots.dot2, low))):
-            drawn = register(m, total.total, f"drawn_{i}")
-            minus = adds_draw & ~register(m, total.positive, f"drawn_positive_{i}")
-            with m.If(valid[sum_latency] & adds):
+        for i, (dot, signed_sum) in enumerate(((dots.dot1, high), (dots.dot2, low))):
+            drawn = register(m, signed_sum.total, f"drawn_{i}")
+            minus = adds_draw & ~register(m, signed_sum.positive, f"drawn_positive_{i}")
+            with m.If(valid & adds):
                 m.d.sync += dot.eq(add_or_subtract(Mux(row_begins, 0, dot), Mux(adds_draw, drawn, chunk_total), minus))
-        with m.If(valid[sum_latency] & adds):
+        with m.If(valid & adds):
             m.d.sync += row_begins.eq(ends_row)
-        m.d.sync += self.dots.valid.eq(valid[sum_latency] & ends_row)
-        m.d.comb += dots.end.as_value().eq(delay(m, digits.end.as_value(), self.latency, "end"))
+        m.d.sync += self.dots.valid.eq(valid & ends_row)
+        m.d.comb += dots.end.eq(Staged(digits.end, 0).until(m, self.latency, "end").at(self.latency))
         return m

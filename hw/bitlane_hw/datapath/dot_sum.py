@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.latencies import SHARD_CROSSING, dot_sum_latency
-from bitlane_hw.common.fixed_point import delay, delay_valid, register
 from bitlane_hw.common.payloads import dots_layout
+from bitlane_hw.common.staged import Staged, follow, together
+
+
+def _exact_sum(a: Value, b: Value, bits: int) -> Value:
+    """Return a + b, which fits in `bits` bits."""
+    return (a + b)[:bits].as_signed()
 
 
 class DotSum(wiring.Component):
@@ -39,17 +44,15 @@ class DotSum(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        first, dots = self.parts[0], self.dots.payload
+        dots = self.dots.payload
+        bits = len(dots.dot1)
         for name in ("dot1", "dot2"):
-            bits = len(dots[name])
-            sums = [delay(m, part.payload[name], SHARD_CROSSING, f"{name}_of_{i}") for i, part in enumerate(self.parts)]
+            parts = [Staged(part.payload[name], 0) for part in self.parts]
+            sums = [part.until(m, SHARD_CROSSING, f"{name}_of_{i}") for i, part in enumerate(parts)]
             while len(sums) > 1:
                 pairs = zip(sums[::2], sums[1::2], strict=True)
-                level = f"{name}_{len(sums) // 2}"
-                sums = [register(m, (a + b)[:bits].as_signed(), f"{level}_{i}") for i, (a, b) in enumerate(pairs)]
-            m.d.comb += dots[name].eq(sums[0])
-        m.d.comb += [
-            self.dots.valid.eq(delay_valid(m, first.valid, self.latency, "valid")[-1]),
-            dots.end.as_value().eq(delay(m, first.payload.end.as_value(), self.latency, "end")),
-        ]
+                added = [together(_exact_sum, a, b, bits) for a, b in pairs]
+                sums = [total.registered(m, f"{name}_{len(sums) // 2}_{i}") for i, total in enumerate(added)]
+            m.d.comb += dots[name].eq(sums[0].at(self.latency))
+        m.d.comb += follow(m, self.parts[0], self.dots, self.latency)
         return m

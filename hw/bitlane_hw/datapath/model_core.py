@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -12,8 +12,9 @@ from bitlane.contract.latencies import SCALED_GRADIENT_LATENCY, crossing_latency
 from bitlane.contract.layout import DIGIT_BITS
 from bitlane.contract.modes import Loss, Prox
 from bitlane.contract.prng import SEED_BITS
-from bitlane_hw.common.fixed_point import delay, delay_valid, popcount
-from bitlane_hw.common.payloads import GroupEnd, ObjectiveSettings, Scale, digit_layout, settings_layout
+from bitlane_hw.common.fixed_point import popcount
+from bitlane_hw.common.payloads import ObjectiveSettings, Scale, digit_layout, settings_layout
+from bitlane_hw.common.staged import Staged, mux, steady
 
 from .codebook import codebook_port
 from .dot_sum import DotSum
@@ -25,14 +26,13 @@ from .update import THRESHOLD_BITS
 
 def forward_latency(config: AcceleratorConfig) -> int:
     """Return the cycles from the last beat of a group to its scaled gradients."""
-    return (
-        dot_type(config).latency
-        + dot_sum_latency(config.shards)
-        + Predict.latency
-        + Slope.latency
-        + StepProduct.latency
-        + SCALED_GRADIENT_LATENCY * config.random_rounding
-    )
+    return _step_stage(config) + SCALED_GRADIENT_LATENCY * config.random_rounding
+
+
+def _step_stage(config: AcceleratorConfig) -> int:
+    """Return the stage of the scaled gradients before they are rounded; the last beat of a group is in stage 0."""
+    scalars = (Predict, Slope, StepProduct)
+    return dot_type(config).latency + dot_sum_latency(config.shards) + sum(block.latency for block in scalars)
 
 
 class ModelCore(wiring.Component):
@@ -118,6 +118,7 @@ class ModelCore(wiring.Component):
     def __init__(self, config: AcceleratorConfig, output: int):
         self._config = config
         self.output = output
+        self._pass_stage = forward_latency(config) + crossing_latency(config.shards)
         self._row_clips = (6 + 2 * config.table_lanes + 2 * config.random_rounding) * config.rows_per_beat
         self.clips = config.chunk_features + self._row_clips
         options = {}
@@ -172,18 +173,18 @@ class ModelCore(wiring.Component):
         for row in range(config.rows_per_beat):
             clips += self._connect_row(m, row, shards, loss_sum, rounding)
 
-        latency, crossing = forward_latency(config), crossing_latency(config.shards)
-        start = delay_valid(m, self.digits.valid & digits.row_last, latency, "start")[-1]
-        end = GroupEnd(delay(m, digits.end.as_value(), latency, "end"))
-        due = end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)
-        prox = delay(m, Mux(due, self.objective.prox, Prox.NONE), crossing, "prox_crossing")
-        starts = [start, *delay_valid(m, start, crossing, "start_crossing")][-1]
-        ends = delay(m, end.as_value(), crossing, "end_crossing")
+        scaled, passed, prox = forward_latency(config), self._pass_stage, steady(self.objective.prox)
+        *_, start = Staged(self.digits.valid & digits.row_last, 0).valid_until(m, scaled, "start")
+        end = Staged(digits.end, 0).until(m, scaled, "end")
+        due = end["batch_last"] & ((prox != Prox.L2) | Staged(self.shrink, scaled))
+        prox = mux(due, prox, Prox.NONE).until(m, passed, "prox_crossing")
+        *_, starts = start.valid_until(m, passed, "start_crossing")
+        ends = end.until(m, passed, "end_crossing")
         for shard in shards:
             shard.connect_beats(m, self)
-        m.d.comb += self.batch_end.eq(start & end.batch_last)
+        m.d.comb += self.batch_end.eq((start & end["batch_last"]).at(scaled))
         for shard in shards:
-            shard.connect_gradient(m, self, starts, ends, prox)
+            shard.connect_gradient(m, self, starts.at(passed), ends.at(passed), prox.at(passed))
         m.d.comb += [
             loss_sum.squares.eq(self.objective.loss == Loss.SQUARES),
             loss_sum.clear.eq(self.clear_loss),
@@ -224,7 +225,7 @@ class ModelCore(wiring.Component):
         ]
         scaled_gradients = step.scaled_gradients.payload
         if rounding is None:
-            m.d.comb += self._to_shards(m, row, scaled_gradients, shards)
+            m.d.comb += self._to_shards(m, row, Staged(scaled_gradients, _step_stage(config)), shards)
         else:
             m.d.comb += rounding.scaled_gradients[row].eq(scaled_gradients)
         if config.table_lanes:
@@ -250,24 +251,24 @@ class ModelCore(wiring.Component):
 
     def _to_shards(self, m, row, scaled_gradients, shards):
         """Return statements that pass the scaled gradients of a row to all shards."""
-        crossing = crossing_latency(self._config.shards)
-        crossed = delay(m, scaled_gradients.as_value(), crossing, f"scaled_gradients_{row}_crossing")
-        return [shard.gradient.scaled_gradients[row].as_value().eq(crossed) for shard in shards]
+        crossed = scaled_gradients.until(m, self._pass_stage, f"scaled_gradients_{row}_crossing")
+        return [shard.gradient.scaled_gradients[row].eq(crossed.at(self._pass_stage)) for shard in shards]
 
     def _round_scaled_gradients(self, m, rounding, shards):
         """Insert the rounding between scalar stages and gradient passes; return flags of the clipped values."""
-        delay_cycles = forward_latency(self._config) - SCALED_GRADIENT_LATENCY - rounding.LEAD_CYCLES
-        valid = self.digits.valid & self.digits.payload.row_last
+        stage = _step_stage(self._config) - rounding.LEAD_CYCLES
+        *_, due = Staged(self.digits.valid & self.digits.payload.row_last, 0).valid_until(m, stage, "due")
+        rounded_stage = _step_stage(self._config) + SCALED_GRADIENT_LATENCY
         m.d.comb += [
             rounding.begin.eq(self.begin),
             rounding.cut.eq(self.scaled_gradient_cut),
             rounding.seed.eq(self.seed),
-            rounding.due.eq(delay_valid(m, valid, delay_cycles, "due")[-1]),
-            rounding.end.eq(GroupEnd(delay(m, self.digits.payload.end.as_value(), delay_cycles, "due_end"))),
+            rounding.due.eq(due.at(stage)),
+            rounding.end.eq(Staged(self.digits.payload.end, 0).until(m, stage, "due_end").at(stage)),
             *(
                 statement
                 for row, rounded in enumerate(rounding.rounded)
-                for statement in self._to_shards(m, row, rounded, shards)
+                for statement in self._to_shards(m, row, Staged(rounded, rounded_stage), shards)
             ),
             self.seed_now.eq(rounding.seed_now),
         ]

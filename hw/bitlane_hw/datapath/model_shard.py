@@ -109,7 +109,7 @@ class ModelShard:
         m.d.comb += [
             gradient.settings.eq(core.settings),
             gradient.start.eq(start),
-            gradient.end.as_value().eq(end),
+            gradient.end.eq(end),
             gradient.prox.eq(prox),
         ]
 

@@ -14,8 +14,6 @@ from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
 from bitlane_hw.common.fixed_point import (
     add_or_subtract,
     add_with_carry,
-    delay,
-    delay_valid,
     inverted_if,
     register,
     round_and_saturate,
@@ -23,6 +21,7 @@ from bitlane_hw.common.fixed_point import (
     saturate,
 )
 from bitlane_hw.common.payloads import Predictions, Scale, ScaledGradients, Slopes, dot_bits, dots_layout
+from bitlane_hw.common.staged import Staged, follow, mux, steady, together
 
 ONE = 1 << RESIDUAL.fraction
 
@@ -73,14 +72,12 @@ class Predict(wiring.Component):
         largest = WEIGHT_EXPONENT.maximum  # dot products are shifted left by it, then only right
         right = register(m, ((self.base_digits << 1) + (largest - self.weight_exponent))[:6], "right")
         for i, (dot, z) in enumerate(((dots.dot1, out.z1), (dots.dot2, out.z2))):
-            doubled = (dot << 1 + largest) >> right
-            shifted = register(m, doubled[: self._quotient_bits].as_signed(), f"shifted_{i}")
-            value, clipped = round_and_saturate(shifted, RESIDUAL)
+            doubled = (Staged(dot, 0) << 1 + largest) >> steady(right)
+            quotient = together(lambda doubled: doubled[: self._quotient_bits].as_signed(), doubled)
+            shifted = quotient.registered(m, f"shifted_{i}")
+            value, clipped = round_and_saturate(shifted.at(self.latency - 1), RESIDUAL)
             m.d.sync += [z.eq(value), self.clipped[i].eq(clipped)]
-        m.d.comb += [
-            self.predictions.valid.eq(delay_valid(m, self.dots.valid, self.latency, "valid")[-1]),
-            out.end.as_value().eq(delay(m, dots.end.as_value(), self.latency, "end")),
-        ]
+        m.d.comb += follow(m, self.dots, self.predictions, self.latency)
         return m
 
 
@@ -127,18 +124,19 @@ class Slope(wiring.Component):
         m.submodules.lut = lut = memory.Memory(shape=2 * LUT.bits, depth=1 << LUT_ADDRESS_BITS, init=entries)
         squares, logistic = self.loss == Loss.SQUARES, self.loss == Loss.LOGISTIC
         label = predictions.end.label
-        label_positive = delay(m, ~label[-1], 2, "label_positive")
+        read, add = self.latency - 2, self.latency - 1  # the memory gives an entry; the slope is added
+        label_positive = Staged(~label[-1], 0).until(m, add, "label_positive").at(add)
         costs = []
         for i, (z, r) in enumerate(((predictions.z1, slopes.r1), (predictions.z2, slopes.r2))):
             entry = lut.read_port()
             magnitude = inverted_if(z[-1], z)[:-1]
             m.d.comb += entry.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
-            read = register(m, entry.data, f"entry_{i}")
-            sigmoid, cost = (read.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
+            data = Staged(entry.data, read).registered(m, f"entry_{i}").at(add)
+            sigmoid, cost = (data.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
 
-            value = delay(m, self._difference(z, label, squares), 2, f"value_{i}")
+            value = Staged(self._difference(z, label, squares), 0).until(m, add, f"value_{i}").at(add)
             violates_margin = ~value[-1] & value[:-1].any()
-            z_positive = delay(m, ~z[-1], 2, f"z_positive_{i}")
+            z_positive = Staged(~z[-1], 0).until(m, add, f"z_positive_{i}").at(add)
             residual, clipped = saturate(value, RESIDUAL)
             hinge_slope = Mux(label_positive, Const(-ONE, signed(RESIDUAL.bits)), ONE)  # for HINGE
             offset = Mux(label_positive ^ z_positive, hinge_slope, 0)
@@ -150,10 +148,7 @@ class Slope(wiring.Component):
             costs.append((Mux(violates_margin, value, 0), Mux(logistic, cost, 0)))
         (margin1, cost1), (margin2, cost2) = costs
         m.d.sync += [slopes.margin_cost.eq(margin1 + margin2), slopes.table_cost.eq(cost1 + cost2)]
-        m.d.comb += [
-            self.slopes.valid.eq(delay_valid(m, self.predictions.valid, self.latency, "valid")[-1]),
-            slopes.end.as_value().eq(delay(m, predictions.end.as_value(), self.latency, "end")),
-        ]
+        m.d.comb += follow(m, self.predictions, self.slopes, self.latency)
         return m
 
     def _difference(self, z, label, squares):
@@ -212,22 +207,23 @@ class LossSum(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        valid = delay_valid(m, self.slopes.valid, self.latency - 1, "valid")
+        multiplied, summed = self.latency - 2, self.latency - 1
+        *_, valid = Staged(self.slopes.valid, 0).valid_until(m, summed, "valid")
         added = 0
         for i, row in enumerate(self.slopes.payload):
-            present = delay(m, row.end.present, 3, f"present_{i}")
-            cost = delay(m, row.margin_cost + row.table_cost, 3, f"cost_{i}")
-            r1 = register(m, row.r1, f"factor_1_{i}")
-            r2 = register(m, row.r2, f"factor_2_{i}")
-            product = delay(m, r1 * r2, 2, f"product_{i}")
-            rounded = round_half_up(product, 2 * RESIDUAL.fraction - LOSS.fraction)
-            row_loss = Mux(self.squares, rounded, cost << (LOSS.fraction - RESIDUAL.fraction - 1))
-            added = added + Mux(present, row_loss, 0)
-        added = register(m, added, "added")
+            present = Staged(row.end.present, 0).until(m, multiplied, f"present_{i}")
+            cost = Staged(row.margin_cost + row.table_cost, 0).until(m, multiplied, f"cost_{i}")
+            r1 = Staged(row.r1, 0).registered(m, f"factor_1_{i}")
+            r2 = Staged(row.r2, 0).registered(m, f"factor_2_{i}")
+            product = (r1 * r2).until(m, multiplied, f"product_{i}")
+            rounded = together(round_half_up, product, 2 * RESIDUAL.fraction - LOSS.fraction)
+            row_loss = mux(steady(self.squares), rounded, cost << (LOSS.fraction - RESIDUAL.fraction - 1))
+            added = added + mux(present, row_loss, 0)
+        added = added.registered(m, "added")
         with m.If(self.clear):
             m.d.sync += self.loss.eq(0)
-        with m.Elif(valid[-1]):
-            m.d.sync += self.loss.eq(self.loss.as_signed() + added)
+        with m.Elif(valid.at(summed)):
+            m.d.sync += self.loss.eq(self.loss.as_signed() + added.at(summed))
         return m
 
 
@@ -273,23 +269,24 @@ class StepProduct(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         slopes, scaled_gradients = self.slopes.payload, self.scaled_gradients.payload
-        valid = delay_valid(m, self.slopes.valid, self.latency, "valid")
+        *_, valid, scaled_valid = Staged(self.slopes.valid, 0).valid_until(m, self.latency, "valid")
         scale = Mux(slopes.end.label[-1], self.step_negative.as_value(), self.step.as_value())
         # A row that is not present clears the step, not the slopes: if Yosys packs a register behind an adder into a
         # DSP, it loses the reset of that register.
-        mantissa = register(m, Mux(slopes.end.present, Scale(scale).mantissa, 0), "mantissa")
-        exponent = delay(m, Scale(scale).exponent, 3, "exponent")
+        mantissa = Staged(Mux(slopes.end.present, Scale(scale).mantissa, 0), 0).registered(m, "mantissa")
+        multiplied, shifted = self.latency - 2, self.latency - 1
+        exponent = Staged(Scale(scale).exponent, 0).until(m, multiplied, "exponent")
         operands = (
             (slopes.r1 + slopes.r2, scaled_gradients.total),
             (slopes.r2 - slopes.r1, scaled_gradients.difference),
         )
         for i, (operand, scaled_gradient) in enumerate(operands):
-            factor = register(m, operand, f"factor_{i}")
-            product = delay(m, factor * mantissa, 2, f"product_{i}")
-            shifted = register(m, (product >> (self.SHIFT - 1)) >> exponent, f"shifted_{i}")
-            value, clipped = round_and_saturate(shifted, SCALED_GRADIENT)
-            with m.If(valid[3]):
+            factor = Staged(operand, 0).registered(m, f"factor_{i}")
+            product = (factor * mantissa).until(m, multiplied, f"product_{i}")
+            quotient = ((product >> (self.SHIFT - 1)) >> exponent).registered(m, f"shifted_{i}")
+            value, clipped = round_and_saturate(quotient.at(shifted), SCALED_GRADIENT)
+            with m.If(valid.at(shifted)):
                 m.d.sync += scaled_gradient.eq(value)
-            m.d.sync += self.clipped[i].eq(valid[3] & clipped)
-        m.d.comb += self.scaled_gradients.valid.eq(valid[-1])
+            m.d.sync += self.clipped[i].eq(valid.at(shifted) & clipped)
+        m.d.comb += self.scaled_gradients.valid.eq(scaled_valid.at(self.latency))
         return m

@@ -9,8 +9,9 @@ from amaranth.lib.wiring import In, Out
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, WEIGHT
 from bitlane.contract.layout import CHUNK
-from bitlane_hw.common.fixed_point import add_three, delay, delay_valid, register
+from bitlane_hw.common.fixed_point import add_three
 from bitlane_hw.common.payloads import dots_layout, row_layout, settings_layout
+from bitlane_hw.common.staged import Staged
 
 from .codebook import CodebookLookup, codebook_port
 
@@ -71,38 +72,37 @@ class TableDot(wiring.Component):
             *(lookup.codes.payload[name].eq(digits[name]) for name in ("word", "chunk", "half_digit", "draw")),
             self.codebook.addresses.eq(lookup.addresses),
         ]
-        drawn = delay_valid(m, self.digits.valid & digits.draw, self.sum_latency + 1, "drawn")
-        left, right = self._sums(m, drawn[self.level_latency - 1])
+        add, add_second = self.sum_latency, self.sum_latency + 1  # of the levels of L1 and of those of L2
+        drawn = Staged(self.digits.valid & digits.draw, 0).valid_until(m, add_second, "drawn")
+        left, right = (half.at(add) for half in self._sums(m, drawn[self.level_latency]))
         bits = LEVEL.bits + WEIGHT.bits + (self._config.max_features - 1).bit_length()
-        row_last = delay(m, digits.row_last, self.sum_latency, "row_last")
-        row_late = register(m, row_last, "row_late")
-        for i, (dot, ends) in enumerate(((dots.dot1, row_last), (dots.dot2, row_late))):
+        row_last = Staged(digits.row_last, 0).until(m, add, "row_last")
+        row_late = row_last.registered(m, "row_late")
+        for i, (dot, ends, stage) in enumerate(((dots.dot1, row_last, add), (dots.dot2, row_late, add_second))):
             total = Signal(signed(bits), name=f"total_{i}")
             row_begins = Signal(init=1, name=f"row_begins_{i}")
-            with m.If(drawn[self.sum_latency - 1 + i]):
+            with m.If(drawn[stage].at(stage)):
                 m.d.sync += [
                     total.eq(add_three(Mux(row_begins, 0, total), (left, right), (Const(0), Const(0)), bits)),
-                    row_begins.eq(ends),
+                    row_begins.eq(ends.at(stage)),
                 ]
             m.d.comb += dot.eq(total)
-        m.d.sync += self.dots.valid.eq(drawn[self.sum_latency] & row_late)
-        m.d.comb += dots.end.as_value().eq(delay(m, digits.end.as_value(), self.latency, "end"))
+        m.d.sync += self.dots.valid.eq((drawn[add_second] & row_late).at(add_second))
+        m.d.comb += dots.end.eq(Staged(digits.end, 0).until(m, self.latency, "end").at(self.latency))
         return m
 
     def _sums(self, m, levels_valid):
-        """Return the sums of level * weight over both halves of a chunk.
-
-        They are valid `sum_latency` cycles after a draw word for L1, and one cycle later for L2.
-        """
-        terms = []
+        """Return the sums of level * weight over both halves of a chunk, in the stage for L1; one later for L2."""
+        terms, multiply = [], self.level_latency + 1
         for j in range(CHUNK):
             weight = Signal(signed(WEIGHT.bits), name=f"weight_{j}", reset_less=True)
-            with m.If(levels_valid):  # held for two multiplications
+            with m.If(levels_valid.at(self.level_latency)):  # held for two multiplications
                 m.d.sync += weight.eq(self.weights.word_select(j, WEIGHT.bits))
-            level = register(m, self.codebook.levels.word_select(j, LEVEL.bits).as_signed(), f"level_{j}")
-            terms.append(delay(m, weight * level, 2, f"product_{j}"))
+            read = Staged(self.codebook.levels.word_select(j, LEVEL.bits).as_signed(), self.level_latency)
+            product = Staged(weight, multiply) * read.registered(m, f"level_{j}")
+            terms.append(product.until(m, multiply + 2, f"product_{j}"))
         for stage in range(1, max(self.STAGES) + 1):
             terms = [a + b for a, b in zip(terms[::2], terms[1::2], strict=True)]
             if stage in self.STAGES:
-                terms = [register(m, term, f"sum_{stage}_{i}") for i, term in enumerate(terms)]
+                terms = [term.registered(m, f"sum_{stage}_{i}") for i, term in enumerate(terms)]
         return terms
