@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.prng import SEED_BITS
 from bitlane.contract.registers import of_port
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, settings_layout, store_layout
 from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
@@ -146,6 +147,8 @@ class Engine(wiring.Component):
         self._connect_beats(m, readers, sequencer, loaders)
         self._connect_memory(m, readers, storers, writers)
         self._connect_samples(m, sequencer, row_buffer, cores, loaded)
+        room = ~row_buffer.w_stream.valid | row_buffer.w_stream.ready
+        expect(m, platform, room, "a beat is taken while the row buffer is full")
         self._connect_models(m, loaders, storers, cores)
         self._connect_schedule(m, schedule, cores)
         self._count_events(m, readers[0], sequencer, cores)

@@ -142,9 +142,7 @@ FAULTS = (
     RtlFault(names.RUN_CONTROL, "accelerator", "control.done & registers.irq_enable", "control.done"),
     RtlFault(names.COMPLETE, "datapath/model_shard", "core.objective.low", "core.objective.high", first=False),
     RtlFault(names.COMPLETE, "datapath/dot_sum", "a + b", "a - b", first=False),
-    RtlFault(names.COMPLETE, "datapath/model_core", "end.batch_last & ((self.objective.prox != Prox.L2) | self.shrink)",
-             "end.batch_last & ~self.settings.staleness & ((self.objective.prox != Prox.L2) | self.shrink)",
-             first=False),
+    RtlFault(names.COMPLETE, "datapath/model_core", "self.shrink", "0", "Staged({}, scaled)", first=False),
 )  # fmt: skip
 
 

@@ -119,7 +119,10 @@ RUN_CONTROL = SystemBlock(
 COMPLETE = SystemBlock(
     "complete datapath",
     "losses, weights and registers of random runs",
-    ("datapath/model_core", "datapath/model_shard", "datapath/dot_sum", "common/fixed_point", "common/payloads"),
+    (
+        "datapath/model_core", "datapath/model_shard", "datapath/dot_sum",
+        "common/expectations", "common/fixed_point", "common/payloads", "common/staged",
+    ),  # fmt: skip
 )
 THROUGHPUT = SystemBlock("throughput", "cycles of long runs with the prediction; measures clock and bandwidth")
 

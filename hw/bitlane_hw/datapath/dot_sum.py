@@ -13,7 +13,7 @@ from bitlane_hw.common.staged import Staged, follow, together
 
 
 def _exact_sum(a: Value, b: Value, bits: int) -> Value:
-    """Return a + b, which fits in `bits` bits."""
+    """Return the sum of both values, which fits in `bits` bits."""
     return (a + b)[:bits].as_signed()
 
 

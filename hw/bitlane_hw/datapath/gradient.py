@@ -9,6 +9,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import SCALED_GRADIENT
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.modes import Prox
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import register
 from bitlane_hw.common.payloads import GroupEnd
 
@@ -77,6 +78,8 @@ class GradientPass(wiring.Component):
         is_last_digit = digit == last_digit
         is_last_chunk = chunk == last_chunk
 
+        expect(m, platform, ~active | self.beats.valid, "the gradient pass needs a beat that has not arrived")
+        expect(m, platform, ~(self.start & busy), "a gradient pass starts before the last one has ended")
         m.d.comb += [active.eq(busy | self.start), self.beats.ready.eq(active)]
         with m.If(self.start):
             m.d.sync += [busy.eq(1), end.eq(self.end), prox.eq(self.prox), batch_begins.eq(self.end.batch_last)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Mux, signed
+from amaranth.hdl import Cat, Const, Module, Mux, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,7 @@ from bitlane.contract.formats import LABEL, LOSS, RESIDUAL, SCALED_GRADIENT, STE
 from bitlane.contract.layout import MAX_DIGITS
 from bitlane.contract.modes import Loss
 from bitlane.contract.sigmoid_lut import LUT, LUT_ADDRESS_BITS, sigmoid_lut
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import (
     add_or_subtract,
     add_with_carry,
@@ -208,7 +209,9 @@ class LossSum(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         multiplied, summed = self.latency - 2, self.latency - 1
-        *_, valid = Staged(self.slopes.valid, 0).valid_until(m, summed, "valid")
+        *_, valid = stages = Staged(self.slopes.valid, 0).valid_until(m, summed, "valid")
+        inside = Cat(each.at(stage) for stage, each in enumerate(stages)).any()
+        expect(m, platform, ~(self.clear & inside), "the loss is cleared before all rows of the epoch are added")
         added = 0
         for i, row in enumerate(self.slopes.payload):
             present = Staged(row.end.present, 0).until(m, multiplied, f"present_{i}")

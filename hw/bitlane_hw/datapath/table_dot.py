@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, WEIGHT
 from bitlane.contract.layout import CHUNK
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import add_three
 from bitlane_hw.common.payloads import dots_layout, row_layout, settings_layout
 from bitlane_hw.common.staged import Staged
@@ -74,6 +75,8 @@ class TableDot(wiring.Component):
         ]
         add, add_second = self.sum_latency, self.sum_latency + 1  # of the levels of L1 and of those of L2
         drawn = Staged(self.digits.valid & digits.draw, 0).valid_until(m, add_second, "drawn")
+        following = self.digits.valid & digits.draw & drawn[1].at(1)
+        expect(m, platform, ~following, "a draw word follows another one at once")
         left, right = (half.at(add) for half in self._sums(m, drawn[self.level_latency]))
         bits = LEVEL.bits + WEIGHT.bits + (self._config.max_features - 1).bit_length()
         row_last = Staged(digits.row_last, 0).until(m, add, "row_last")

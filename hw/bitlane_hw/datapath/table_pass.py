@@ -10,6 +10,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LEVEL, LEVEL_SCALED_GRADIENT, SCALED_GRADIENT
 from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.modes import Prox
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import delay, delay_valid, register, round_and_saturate
 from bitlane_hw.common.payloads import GroupEnd
 
@@ -71,7 +72,7 @@ class TablePass(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        draw, half_digit, chunk = self._sequence_beats(m)
+        draw, half_digit, chunk = self._sequence_beats(m, platform)
         drawn = delay_valid(m, draw, self.latency + 1, "drawn")
         started = delay_valid(m, self.start, 1, "started")[0]
         for i, terms in enumerate(self.passes.payload.rows):
@@ -99,7 +100,7 @@ class TablePass(wiring.Component):
         ]
         return m
 
-    def _sequence_beats(self, m):
+    def _sequence_beats(self, m, platform):
         """Count the beats; return whether a draw word is taken, whether the next word holds half digits, and the chunk.
 
         The position of the terms is delayed with them, and held for the second terms.
@@ -117,6 +118,8 @@ class TablePass(wiring.Component):
         one_chunk = register(m, settings.chunks == 1, "one_chunk")
         is_last_chunk = chunk == register(m, (settings.chunks - 1)[: len(chunk)], "last_chunk")
         draw = Signal()
+        expect(m, platform, ~self.beats.ready | self.beats.valid, "the table pass needs a beat that has not arrived")
+        expect(m, platform, ~(self.start & busy), "a table pass starts before the last one has ended")
         wait = ~half_digit & ~base & delay_valid(m, draw, 1, "draw_before")[0]
         m.d.comb += [
             active.eq(busy | self.start),

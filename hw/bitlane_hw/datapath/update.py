@@ -12,6 +12,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import BOUND, MASTER, SHRINK_SHIFT
 from bitlane.contract.layout import CHUNK
 from bitlane.contract.modes import Prox
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import add_with_carry, fits, popcount, register
 from bitlane_hw.common.payloads import settings_layout
 from bitlane_hw.common.staged import Staged, mux, steady, together
@@ -181,6 +182,9 @@ class UpdateLanes(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        passes = self.passes.valid
+        expect(m, platform, ~(passes & self.load), "a chunk is loaded in the cycle of a pass")
+        expect(m, platform, ~passes | ~self.loaded.any(), "a loaded weight is not 0 in the cycle of a pass")
         sources, operators = self._control(m)
         clipped = Signal(CHUNK)
         constants = {"low": self.low, "high": self.high, "threshold": self.threshold}

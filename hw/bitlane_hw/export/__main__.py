@@ -12,7 +12,7 @@ from .core import Core
 from .ip_xact import ip_xact
 from .kernel import kernel_xml, name_of, package_tcl, wrapper
 from .system_rdl import system_rdl
-from .verilog import to_verilog
+from .verilog import asserting_verilog, to_verilog
 from .vivado_tcl import vivado_tcl
 from .waivers import waivers
 
@@ -27,6 +27,8 @@ def files(core: Core) -> dict[str, str]:
         f"{core.top}.xml": ip_xact(core, component),
         "accelerator.tcl": vivado_tcl(core),
     }
+    if core.assertions:
+        texts |= {f"{core.top}_asserting.sv": asserting_verilog(core.component(), core.top)}
     if core.kernel:
         texts |= {
             f"{name_of(core)}.v": wrapper(core, component),
@@ -63,11 +65,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     add("--kernel", action="store_true", help="also as a kernel for Vitis; needs --address-bits 64")
     add("--card", default=default.card, metavar="CARD", help=f"with --kernel: also link it for {' or '.join(CARDS)}")
+    add(
+        "--assertions",
+        action="store_true",
+        help="also NAME_asserting.sv, the same circuit for simulators: it asserts what its blocks expect of each other",
+    )
     add_build_options(parser)
     arguments = parser.parse_args(argv)
     folder: Path = arguments.folder
     try:
-        core = Core(build_of(arguments), arguments.top, arguments.memory_ports, arguments.kernel, arguments.card)
+        names = ("top", "memory_ports", "kernel", "card", "assertions")
+        core = Core(build_of(arguments), **{name: getattr(arguments, name) for name in names})
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files(core).items():
             (folder / name).write_text(text)

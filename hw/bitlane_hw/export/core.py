@@ -71,6 +71,8 @@ class Core:
         With a wrapper and a description as a kernel for Vitis. Only with memory_ports=1 and 64 address bits.
     card : str, default=""
         One of `CARDS`: with the options that link the kernel for this card. Only with a kernel.
+    assertions : bool, default=False
+        With a second source for simulators, which asserts what the blocks expect of each other.
 
     Raises
     ------
@@ -83,6 +85,7 @@ class Core:
     memory_ports: int = 1
     kernel: bool = False
     card: str = ""
+    assertions: bool = False
 
     def __post_init__(self) -> None:
         if not IDENTIFIER.fullmatch(self.top):

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane_hw.accelerator import Accelerator
+from bitlane_hw.common.expectations import Asserting
 from bitlane_hw.zynq.fabric import ZynqFabric
 from bitlane_hw.zynq.top import FABRIC_TOP, Zynq
 from bitlane_hw.zynq.top import TOP as ZYNQ_TOP
@@ -42,9 +43,15 @@ def to_verilog(component: wiring.Component, name: str) -> str:
     return for_simulators(yosys_verilog(component, name))
 
 
-def yosys_verilog(component: wiring.Component, name: str) -> str:
+def asserting_verilog(component: wiring.Component, name: str) -> str:
+    """Return the same circuit in SystemVerilog, with assertions of what its blocks expect of each other."""
+    return for_simulators(yosys_verilog(component, name, Asserting()))
+
+
+def yosys_verilog(component: wiring.Component, name: str, platform: Asserting | None = None) -> str:
     """Return the Verilog of `component` as Yosys writes it, with the top module `name`."""
-    return verilog.convert(component, name=name, ports=ports(component), emit_src=False, strip_internal_attrs=True)
+    options = {"emit_src": False, "strip_internal_attrs": True}
+    return verilog.convert(component, platform=platform, name=name, ports=ports(component), **options)
 
 
 # In each module Yosys declares a trigger, and most of its combinational blocks read it: `if (trigger) begin end`.

@@ -7,6 +7,7 @@ from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.payloads import base_bits, settings_layout
 
 from .address_generator import AddressGenerator
@@ -120,6 +121,8 @@ class Reader(wiring.Component):
         for i in (BASE, DRAW):
             buffer = fifo.SyncFIFOBuffered(width=config.port_width, depth=config.fifo_beats)
             m.submodules[f"fifo_{i}"] = buffer
+            room = ~buffer.w_stream.valid | buffer.w_stream.ready
+            expect(m, platform, room, f"a beat arrives for stream {i}, and its FIFO is full")
             connect(m, buffer.r_stream, flipped(self.beats[i]))
             m.d.comb += [
                 burst_generator.regions[i].eq(self.regions[i]),

@@ -103,14 +103,14 @@ def run_member(connection: Connection, enter: Callable[[], None], address: str, 
     model = task.build_model(job.seed)
     optimizer = adamw(model, RATES.inner)[0]
     share = DataShare(len(task.inputs), SIZE.batch, job.every, job.seed)
-    size = Size(steps=job.steps)
+    schedule = schedule_of(job)
     settings: dict[str, Any] = {"name": name, "inner_optimizers": [optimizer]}
-    diloco = DyingDiLoCo(model, address, _outer_optimizer, FOUR_BITS, job.every, **settings)
+    diloco = DyingDiLoCo(model, address, outer_optimizer, FOUR_BITS, job.every, **settings)
     with diloco:
         while diloco.inner_steps < job.steps:
             begin, counted = time.monotonic(), diloco.stats.rounds
             for group in optimizer.param_groups:
-                group["lr"] = RATES.inner * size.factor(diloco.inner_steps)
+                group["lr"] = RATES.inner * schedule.factor(diloco.inner_steps)
             model.zero_grad()
             task.loss(model, share.batch_rows(diloco.place)).backward()
             optimizer.step()
@@ -134,7 +134,13 @@ def _train_once(task: ModelTask, job: ElasticJob) -> None:
     optimizer.step()
 
 
-def _outer_optimizer(parameters: list[Tensor]) -> torch.optim.Optimizer:
+def schedule_of(job: ElasticJob) -> Size:
+    """Return the size of the training, whose `factor` is the schedule of the inner rate."""
+    return Size(steps=job.steps)
+
+
+def outer_optimizer(parameters: list[Tensor]) -> torch.optim.Optimizer:
+    """Return the outer optimizer of all members."""
     return torch.optim.SGD(parameters, RATES.outer, RATES.momentum, nesterov=RATES.momentum > 0)
 
 
@@ -165,4 +171,4 @@ class DyingDiLoCo(ElasticDiLoCo):
 if __name__ != "__main__":  # each member is a fork of a process that has this
     torch.set_num_threads(1)
     warm_up(FOUR_BITS, 2)
-    _outer_optimizer([torch.zeros(1)])  # the first optimizer of a process imports torch's compiler: seconds
+    outer_optimizer([torch.zeros(1)])  # the first optimizer of a process imports torch's compiler: seconds
