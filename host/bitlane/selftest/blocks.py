@@ -120,9 +120,14 @@ COMPLETE = SystemBlock(
     "complete datapath",
     "losses, weights and registers of random runs",
     (
-        "datapath/model_core", "datapath/model_shard", "datapath/dot_sum",
-        "common/expectations", "common/fixed_point", "common/payloads", "common/staged",
-    ),  # fmt: skip
+        "datapath/model_core",
+        "datapath/model_shard",
+        "datapath/dot_sum",
+        "common/expectations",
+        "common/fixed_point",
+        "common/payloads",
+        "common/staged",
+    ),
 )
 THROUGHPUT = SystemBlock("throughput", "cycles of long runs with the prediction; measures clock and bandwidth")
 

@@ -106,7 +106,7 @@ def test_a_memory_that_answers_too_much_fills_the_fifo(answers: int) -> None:
         ctx.set(reader.load, 0)
         ctx.set(reader.enable, 1)
         ctx.set(reader.axi.arready, 1)
-        for _ in range(200):
+        for _ in range(300):
             ctx.set(reader.axi.rvalid, 1)
             ctx.set(reader.axi.rlast, answers == 1)
             await ctx.tick()
