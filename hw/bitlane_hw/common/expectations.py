@@ -8,7 +8,7 @@ from amaranth.hdl import Assert, Module, Value
 class Asserting:
     """The platform of a circuit that checks its own expectations: a simulator stops where one does not hold.
 
-    Without it the circuit is the same, but for the assertions.
+    A circuit that is built without it has no assertions, and is otherwise the same.
     """
 
 

@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Shape, Value
+from amaranth.hdl import Const, Module, Mux, Shape, Value, ValueCastable
+from amaranth.lib import data
 
 from .fixed_point import delay, delay_valid, register
 
@@ -153,7 +154,7 @@ def together(function: Callable[..., Any], *operands: Any) -> Staged:
     """
     stages = set()
     for operand in operands:
-        if isinstance(operand, Value) and not isinstance(operand, Const):
+        if isinstance(operand, Value | ValueCastable) and not isinstance(operand, Const | data.Const):
             raise TypeError(f"{operand!r} has no stage; say Staged(value, stage), or steady(value) if it never changes")
         if isinstance(operand, Staged) and operand.stage is not None:
             stages.add(operand.stage)

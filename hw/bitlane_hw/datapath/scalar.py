@@ -132,8 +132,8 @@ class Slope(wiring.Component):
             entry = lut.read_port()
             magnitude = inverted_if(z[-1], z)[:-1]
             m.d.comb += entry.addr.eq(magnitude[-LUT_ADDRESS_BITS:])
-            data = Staged(entry.data, read).registered(m, f"entry_{i}").at(add)
-            sigmoid, cost = (data.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
+            words = Staged(entry.data, read).registered(m, f"entry_{i}").at(add)
+            sigmoid, cost = (words.word_select(half, LUT.bits) << LUT_SHIFT for half in (0, 1))
 
             value = Staged(self._difference(z, label, squares), 0).until(m, add, f"value_{i}").at(add)
             violates_margin = ~value[-1] & value[:-1].any()

@@ -105,7 +105,7 @@ def test_a_plain_value_has_no_stage() -> None:
         with pytest.raises(TypeError):
             function(plain, staged)
     with pytest.raises(TypeError, match="plain"):
-        together(operator.add, staged, data.View(data.StructLayout({"x": 4}), plain).x)
+        together(lambda *operands: operands, staged, data.View(data.StructLayout({"x": 4}), plain))
     with pytest.raises(TypeError):
         plain.eq(staged)
 
