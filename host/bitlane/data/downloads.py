@@ -47,7 +47,7 @@ class RemoteFile:
         return self.url.rpartition("/")[2]
 
 
-def download(file: RemoteFile, folder: Path) -> Path:
+def download(file: RemoteFile, folder: Path, purpose: str = "downloading data sets", advice: str = _ADVICE) -> Path:
     """Return the path of `file` in `folder`. Download it if it is missing or damaged.
 
     The digest is checked in each call. A file appears under its name only when it is complete and its digest is right.
@@ -57,6 +57,10 @@ def download(file: RemoteFile, folder: Path) -> Path:
     file : RemoteFile
     folder : Path
         Made if it does not exist.
+    purpose : str, optional
+        What needs the file, for the error if pooch is not installed.
+    advice : str, optional
+        What to do, for the error if the download fails.
 
     Returns
     -------
@@ -69,8 +73,8 @@ def download(file: RemoteFile, folder: Path) -> Path:
     BitlaneError
         The folder cannot be written, or pooch is not installed.
     """
-    pooch = require_extra("pooch", "downloading data sets", "'bitlane[datasets]'")
-    requests = require_extra("requests", "downloading data sets", "'bitlane[datasets]'")
+    pooch = require_extra("pooch", purpose, "'bitlane[datasets]'")
+    requests = require_extra("requests", purpose, "'bitlane[datasets]'")
     downloader = pooch.HTTPDownloader(progressbar=_shows_progress(), timeout=_TIMEOUT, chunk_size=_BLOCK)
     if not (folder / file.name).exists():
         make_cache(folder, f"the download {file.name}")
@@ -79,13 +83,13 @@ def download(file: RemoteFile, folder: Path) -> Path:
         with _quiet(pooch.get_logger()):
             path = pooch.retrieve(file.url, f"sha256:{file.sha256}", file.name, folder, downloader=downloader)
     except requests.RequestException as error:  # an OSError too
-        raise DataError(f"{file.url} cannot be downloaded: {_reason(error)}; {_ADVICE}") from error
+        raise DataError(f"{file.url} cannot be downloaded: {_reason(error)}; {advice}") from error
     except ValueError as error:
         match = re.search(r"but got (\w+)", str(error))
         if match is None:
             raise
         raise DataError(
-            f"{file.url} has SHA-256 {match[1]}, expected {file.sha256}: the file is damaged or was replaced; {_ADVICE}"
+            f"{file.url} has SHA-256 {match[1]}, expected {file.sha256}: the file is damaged or was replaced; {advice}"
         ) from error
     return Path(path)
 

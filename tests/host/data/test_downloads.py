@@ -141,6 +141,20 @@ def test_downloads_are_logged_and_cache_hits_are_not(
     assert caplog.messages == [f"downloading {file.url} to {tmp_path}"]
 
 
+def test_other_files_have_errors_of_their_own(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missing = RemoteFile(f"{server.url}/none", "0" * 64)
+    with pytest.raises(DataError, match=r"404 Not Found; ask the author$"):
+        download(missing, tmp_path, "checking", "ask the author")
+    wrong = RemoteFile(served(server).url, "0" * 64)
+    with pytest.raises(DataError, match=r"was replaced; ask the author$"):
+        download(wrong, tmp_path, "checking", "ask the author")
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(BitlaneError, match=r"^checking needs pooch: pip install 'bitlane\[datasets\]'"):
+        download(missing, tmp_path, "checking", "ask the author")
+
+
 def test_without_pooch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(BitlaneError, match=r"downloading data sets needs pooch: pip install 'bitlane\[datasets\]'"):

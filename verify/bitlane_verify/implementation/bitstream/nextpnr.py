@@ -56,13 +56,11 @@ def build(folder: Path, database: Path, jobs: int = 2) -> Path:
     if missing := [name for name in NEEDED if shutil.which(name) is None]:
         raise DeviceError(f"nextpnr is compiled here, and {', '.join(missing)} is missing: apt install {PACKAGES}")
     sources = cache_folder() / "sources"
+    advice = f"if Debian has another version now, fetch this one from snapshot.debian.org into {sources}"
     try:
-        archive = download(SOURCE, sources)
+        archive = download(SOURCE, sources, "building nextpnr", advice)
     except DataError as error:
-        why = str(error).partition(";")[0]
-        raise DeviceError(
-            f"{why}; if Debian has another version now, fetch this one from snapshot.debian.org into {sources}"
-        ) from error
+        raise DeviceError(str(error)) from error
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
     source = folder / f"nextpnr-{VERSION}"
