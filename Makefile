@@ -50,7 +50,7 @@ test: $(STAMP) $(firstword $(PYNQ:%=%/installed)) ## the quick tests, 8 minutes 
 check: lint test docs slow pynq torch litex formal ## everything: style, types, all tests, proofs, documentation
 
 slow: $(STAMP) ## the long tests, and the property tests with all examples: half an hour or more
-	$(BIN)/pytest -n 2 --dist worksteal -m "slow or hypothesis"
+	$(BIN)/pytest -n 2 --dist worksteal -rs -m "slow or hypothesis"
 
 pynq: $(PYNQ:%=%/installed) ## the board tests, with both versions of pynq
 	@for venv in $(PYNQ); do echo $$venv/bin/pytest -m pynq; $$venv/bin/pytest -m pynq || exit 1; done

@@ -16,6 +16,7 @@ import pytest
 from amaranth.hdl import Module, Signal, UnusedElaboratable
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
+from tests.helpers.broken_block import broken
 
 import bitlane_hw
 import bitlane_hw.accelerator
@@ -41,18 +42,6 @@ from bitlane_verify.formal.port_guard import ResettableGuard
 from bitlane_verify.formal.proof import CONFIG, TABLE, Proof
 from bitlane_verify.formal.proofs import PROOFS
 from bitlane_verify.formal.runner import ProofTools, ProofVerdict, prove
-
-
-def broken(block: type, change: Any) -> Any:
-    """A block of this kind, elaborated with a change: `change(m, block)` overrides assignments."""
-
-    class Broken(block):  # type: ignore[misc]
-        def elaborate(self, platform: Any) -> Any:
-            m = super().elaborate(platform)
-            change(m, self)
-            return m
-
-    return Broken
 
 
 def never_last(m: Any, block: Any) -> None:

@@ -38,6 +38,8 @@ class Proof:
         Steps of the base case, and of the assumed steps of the induction step.
     powered_up : bool, default=False
         The base case starts after the configuration of the chip, not after a reset: see `ProofHarness`.
+    verilog : callable, optional
+        Returns the Verilog of modules that the properties instantiate.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Proof:
     covers: int
     depth: int = 2
     powered_up: bool = False
+    verilog: Callable[[], str] | None = None
 
     def harness(self) -> ProofHarness:
         """Return a harness that contains the block and its properties.

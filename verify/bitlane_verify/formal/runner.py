@@ -145,6 +145,9 @@ def prove(proof: Proof, tools: ProofTools, directory: Path, limit: float = 900) 
         rtlil = proof.harness().rtlil()
     (directory / f"{proof.name}.il").write_text(rtlil)
     script = SCRIPT.format(name=proof.name)
+    if proof.verilog:
+        (directory / f"{proof.name}.v").write_text(proof.verilog())
+        script = f"read_verilog -formal {proof.name}.v; {script}"
     code, output = _run([tools.yosys, "-q", "-p", script], tools, directory, limit)
     if code:
         raise DeviceError(f"Yosys failed on proof {proof.name!r}:\n{output}")
