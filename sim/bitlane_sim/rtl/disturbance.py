@@ -25,6 +25,8 @@ class Disturbance:
         Seed of all random choices. Each channel has a separate generator.
     stall_ar, stall_r, stall_aw, stall_w, stall_b : float
         Probability in each cycle, from 0 to below 1, that the memory stalls this channel.
+    stall_r_cycles : float or None
+        Mean cycles of a stall of R, at least ``1 / (1 - stall_r)``. By default each cycle is drawn alone.
     stall_lite : float
         The same for each signal with which the host drives the register port.
     read_rate : float
@@ -73,11 +75,16 @@ class Disturbance:
     outlives_reset: bool = False
     alone: int | None = None
     dram: DramTicks | None = None
+    stall_r_cycles: float | None = None
 
     def __post_init__(self) -> None:
         for channel in CHANNELS:
             if not 0 <= self.stall(channel) < 1:
                 raise ValueError(f"stall_{channel}={self.stall(channel)} must be at least 0 and below 1")
+        if self.stall_r_cycles is not None and self.stall_r_cycles * (1 - self.stall_r) < 1:
+            raise ValueError(
+                f"stall_r_cycles={self.stall_r_cycles} must be at least 1 / (1 - stall_r) = {1 / (1 - self.stall_r):g}"
+            )
         if not 1 / FULL_RATE <= self.read_rate <= 1:
             raise ValueError(f"read_rate={self.read_rate} must be from 2**-16 to 1")
         if self.outstanding < 1:
@@ -92,6 +99,13 @@ class Disturbance:
     def stall(self, channel: str) -> float:
         """Return the probability for one of `CHANNELS`."""
         return float(getattr(self, f"stall_{channel}"))
+
+    @property
+    def read_stalls(self) -> tuple[float, float]:
+        """Probabilities of a stall of R in a cycle after one without a stall, and after one with a stall."""
+        if self.stall_r_cycles is None:
+            return self.stall_r, self.stall_r
+        return self.stall_r / (self.stall_r_cycles * (1 - self.stall_r)), 1 - 1 / self.stall_r_cycles
 
     @classmethod
     def arbitrary(cls, seed: int) -> Disturbance:

@@ -51,6 +51,7 @@ class _Settings(ctypes.Structure):
         *((name, c_uint32) for name in ("read_rate", "outstanding", "skew")),
         *((name, c_uint32) for name in ("write_order", "interleave", "outlives", "alone")),
         ("stall", c_uint32 * len(CHANNELS)),
+        ("stall_goes_on", c_uint32),
         ("dram", _DramSettings),
     ]
 
@@ -295,6 +296,8 @@ class Harness:
         timing = self._timing
         if timing.read_latency < 1 or timing.write_latency < 1:
             raise ValueError(f"{timing}: latencies must be at least 1 cycle")
+        stalls = {name: disturbance.stall(name) for name in CHANNELS}
+        stalls["r"], goes_on = disturbance.read_stalls
         return _Settings(
             base=self._base,
             size=self._memory.nbytes,
@@ -312,9 +315,14 @@ class Harness:
             interleave=disturbance.interleave,
             outlives=disturbance.outlives_reset,
             alone=_EVERY_PORT if disturbance.alone is None else disturbance.alone,
-            stall=(c_uint32 * len(CHANNELS))(*(int(disturbance.stall(name) * (1 << 32)) for name in CHANNELS)),
+            stall=(c_uint32 * len(CHANNELS))(*map(_probability, stalls.values())),
+            stall_goes_on=_probability(goes_on),
             dram=_DramSettings() if disturbance.dram is None else _DramSettings(*astuple(disturbance.dram)),
         )
+
+
+def _probability(value: float) -> int:
+    return int(value * (1 << 32))
 
 
 def _number(wanted: int | None) -> int:

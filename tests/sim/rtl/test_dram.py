@@ -20,14 +20,15 @@ CPP = Path(dram.__file__).parent / "cpp"
 PROGRAM = """
 #include "axi.h"
 #include "dram.h"
-extern "C" void schedule(const DramSettings* settings, unsigned bursts, const uint64_t* now, const uint64_t* address,
-                         const uint32_t* beats, const uint8_t* writes, uint64_t* begins) {
+extern "C" void schedule(const DramSettings* settings, unsigned number, unsigned count, unsigned bursts,
+                         const uint64_t* now, const uint64_t* address, const uint32_t* beats, const uint8_t* writes,
+                         uint64_t* begins) {
     Dram dram;
-    dram.configure(*settings);
+    dram.configure(*settings, number, count);
     for (unsigned i = 0; i < bursts; ++i) begins[i] = dram.begin(now[i], address[i], beats[i], writes[i]);
 }
 """
-Schedule = Callable[[DramTicks, np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Schedule = Callable[..., np.ndarray]
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +46,19 @@ def schedule(tmp_path_factory: pytest.TempPathFactory) -> Schedule:
     function = ctypes.CDLL(str(library)).schedule
 
     def call(
-        ticks: DramTicks, now: np.ndarray, address: np.ndarray, beats: np.ndarray, writes: np.ndarray
+        ticks: DramTicks,
+        now: np.ndarray,
+        address: np.ndarray,
+        beats: np.ndarray,
+        writes: np.ndarray,
+        number: int = 0,
+        count: int = 1,
     ) -> np.ndarray:
         settings = (ctypes.c_uint32 * 10)(*dataclasses.astuple(ticks))
         arrays = [now.astype(np.uint64), address.astype(np.uint64), beats.astype(np.uint32), writes.astype(np.uint8)]
         begins = np.empty(len(now), np.uint64)
         pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*arrays, begins)]
-        function(ctypes.byref(settings), len(now), *pointers)
+        function(ctypes.byref(settings), number, count, len(now), *pointers)
         return begins.astype(np.int64)
 
     return call
@@ -108,6 +115,21 @@ def test_a_stream_takes_all_but_the_refreshes(timing: dram.DramTiming, schedule:
     refreshes = total // ticks.refresh_every
     lost = ticks.precharge + ticks.refresh + ticks.activate + ticks.column + 16 * ticks.beat
     assert refreshes * ticks.refresh < total - busy <= (refreshes + 1) * lost
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+def test_channels_refresh_evenly_apart(schedule: Schedule, count: int) -> None:
+    """A stream of bursts stops where a refresh is due."""
+    ticks, bursts = HBM2.ticks(300e6, 32), 3000
+    zeros = np.zeros(bursts, np.int64)
+    firsts = []
+    for number in range(count):
+        begins = schedule(ticks, zeros, np.arange(bursts) * 512, zeros + 16, zeros, number, count)
+        stops = begins[:-1][np.diff(begins) > ticks.refresh] + 16 * ticks.beat
+        assert np.diff(stops) == pytest.approx(ticks.refresh_every, abs=16 * ticks.beat)
+        firsts.append(stops[0])
+    apart = ticks.refresh_every / count
+    assert firsts == pytest.approx([(number + 1) * apart for number in range(count)], abs=16 * ticks.beat)
 
 
 def test_rows_of_one_bank_cost_their_cycle(schedule: Schedule) -> None:

@@ -32,6 +32,7 @@ struct Settings {
     uint32_t outlives;          // 1: the memory goes on while the design is in reset
     uint32_t alone;             // the only port with stalls, a lower rate and errors, modulo their number; ~0 for all
     uint32_t stall[CHANNELS];   // probabilities in 2**-32
+    uint32_t stall_goes_on;     // the probability of a stall of R in the cycle after one; that of R for single draws
     DramSettings dram;
 };
 

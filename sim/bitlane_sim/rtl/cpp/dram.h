@@ -18,11 +18,12 @@ constexpr uint64_t TICKS = 1024;
 
 class Dram {
   public:
-    void configure(const DramSettings& settings) {
+    // The first refresh of channel `number` of `count` comes after its share of the period.
+    void configure(const DramSettings& settings, unsigned number = 0, unsigned count = 1) {
         settings_ = settings;
         banks_.assign(settings.banks, Bank{});
         free_ = blocked_ = 0;
-        next_refresh_ = settings.refresh_every;
+        next_refresh_ = (number + 1) * uint64_t{settings.refresh_every} / count;
         writing_ = false;
     }
 

@@ -9,7 +9,8 @@
 //   read rate   At most `read_rate` / 65536 beats a cycle on average: a bucket holds one beat and fills by the rate
 //               each cycle. 65536 means no limit.
 //   dram        With the settings of a DRAM, a read beat is due when the DRAM has moved it, and the read latency later. A
-//               response to a write is due when the DRAM has moved the burst, and the write latency later.
+//               response to a write is due when the DRAM has moved the burst, and the write latency later. The DRAMs of several
+//               memories refresh evenly apart.
 //   interleave  If it is on, each beat is the next one of an ID chosen at random among those that have a beat due. Only
 //               bursts of the same ID keep their order.
 //   write       Data may arrive before its address. A beat is in the memory one cycle after both its data and its
@@ -21,7 +22,8 @@
 //   queues      ARREADY is low while `outstanding` read bursts wait; AWREADY likewise for write bursts. WREADY is low
 //               while BURST_BEATS beats wait for their address.
 //   stalls      In every cycle AR, AW and W are not ready with their probability. A response or read beat that is due
-//               is delayed by a cycle with the probability of B or R. Once offered, it stays. A stall of the register
+//               is delayed by a cycle with the probability of B or R; that of R may depend on whether the cycle before
+//               had a stall, so that stalls last longer. Once offered, it stays. A stall of the register
 //               port keeps one valid or ready signal of the master low for a cycle.
 //   slots       Cycles in which neither a stall nor the rate delays a read beat that is due: the beats that the port
 //               could carry.
@@ -83,7 +85,8 @@ class Memory {
         const uint64_t seed = number_ ? mix(settings.seed + number_) : settings.seed;
         for (unsigned channel = 0; channel < LITE; ++channel) random_[channel].seed(seed * CHANNELS + channel);
         read_number_ = beat_number_ = write_number_ = 0;
-        dram_.configure(settings.dram);
+        stalled_ = false;
+        dram_.configure(settings.dram, number_ % MEMORIES, MEMORIES);
     }
 
     // The design is in reset: the memory is too, unless it outlives it.
@@ -129,6 +132,7 @@ class Memory {
   private:
     void calm() {
         for (uint32_t& stall : settings_.stall) stall = 0;
+        settings_.stall_goes_on = 0;
         settings_.read_rate = FULL_RATE;
         settings_.read_error_burst = settings_.read_error_beat = settings_.write_error_burst = ~uint64_t{0};
     }
@@ -152,7 +156,8 @@ class Memory {
         port_.arready = accepts() && reads_.size() < settings_.outstanding && !stalls(AR);
         if (tokens_ < FULL_RATE) tokens_ += settings_.read_rate;
         const bool due = !read_offered_ && !reads_.empty() && is_due(reads_.front());
-        if (due && tokens_ >= FULL_RATE && !stalls(R)) {
+        stalled_ = random_[R].below(stalled_ ? settings_.stall_goes_on : settings_.stall[R]);
+        if (due && tokens_ >= FULL_RATE && !stalled_) {
             choose_read();
             offer_beat(reads_[current_]);
         }
@@ -366,7 +371,7 @@ class Memory {
     uint64_t read_number_ = 0, beat_number_ = 0, write_number_ = 0;
     uint32_t tokens_ = FULL_RATE;
     size_t current_ = 0;  // the read burst of the beat that is offered
-    bool read_offered_ = false, answer_offered_ = false;
+    bool read_offered_ = false, answer_offered_ = false, stalled_ = false;
     Offer<Address> offered_ar_, offered_aw_;
     Offer<Data> offered_w_;
 };
