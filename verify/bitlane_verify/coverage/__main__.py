@@ -41,10 +41,17 @@ LONGEST = 4  # times the minutes asked for, until every bin is hit
 ROUND_RUNS = 20  # runs between two looks at the bins
 
 
-def small(width: int, outputs: int = 1, level_slots: int = 0) -> AcceleratorConfig:
+def small(width: int, outputs: int = 1, level_slots: int = 0, shards: int = 1, ports: int = 1) -> AcceleratorConfig:
     """Return a build with random rounding whose largest model a random run soon meets."""
     return AcceleratorConfig(
-        width, outputs, max_features=512, row_buffer_beats=512, level_slots=level_slots, random_rounding=True
+        width,
+        outputs,
+        max_features=512,
+        row_buffer_beats=512,
+        level_slots=level_slots,
+        random_rounding=True,
+        shards=shards,
+        ports=ports,
     )
 
 
@@ -60,6 +67,8 @@ WIDE = {
     "512 bits, table lanes": small(512, level_slots=128),
 }
 WIDE_POINTS = (*functional.BEAT_POINTS, *random_rounding.ROW_POINTS)
+# All coverpoints, with aborts, resets and errors, but no code.
+SHARDED = {"128 bits, 2 shards, 2 ports": small(128, shards=2, ports=2)}
 
 
 @dataclass
@@ -121,11 +130,12 @@ def verilog_sources() -> dict[str, Path]:
 def measure_builds(sources: Mapping[str, Path], seed: int, minutes: float) -> dict[str, Measurement]:
     """Return the coverage of every build; `sources` as of `verilog_sources`."""
     libraries = {name: build_verilog(source, coverage=True) for name, source in sources.items()}
-    libraries |= {name: build(config) for name, config in WIDE.items()}
+    libraries |= {name: build(config) for name, config in (WIDE | SHARDED).items()}
     libraries |= {name: build_ports(config) for name, config in zynq_ports.CONFIGS.items()}
     with ProcessPoolExecutor(PROCESSES) as pool:
         measured = {
-            name: pool.submit(measure, config, libraries[name], seed, minutes) for name, config in MEASURED.items()
+            name: pool.submit(measure, config, libraries[name], seed, minutes, name in MEASURED)
+            for name, config in (MEASURED | SHARDED).items()
         }
         wide = {name: pool.submit(measure_wide, config, libraries[name], seed) for name, config in WIDE.items()}
         behind = {
@@ -136,8 +146,8 @@ def measure_builds(sources: Mapping[str, Path], seed: int, minutes: float) -> di
         return {name: future.result() for name, future in (measured | encodings | wide | behind).items()}
 
 
-def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float) -> Measurement:
-    """Do runs of all kinds for some minutes, and more while a bin is empty."""
+def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float, of_code: bool = True) -> Measurement:
+    """Do runs of all kinds for some minutes, and more while a bin is empty. Code is measured only with `of_code`."""
     stimulus, result = _stimulus(config, library)
     begin, seconds = time.monotonic(), 60 * minutes
     while (passed := time.monotonic() - begin) < seconds or (passed < LONGEST * seconds and result.group.missed()):
@@ -146,7 +156,7 @@ def measure(config: AcceleratorConfig, library: Path, seed: int, minutes: float)
             result.runs += 1
         for device in stimulus.devices():
             functional.sample_buses(result.group, device.monitor, config)
-    for device in stimulus.devices():
+    for device in stimulus.devices() if of_code else ():
         result.counts.update(_counts(device))
     stimulus.close()
     return result

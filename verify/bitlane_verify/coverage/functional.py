@@ -15,7 +15,7 @@ from bitlane.contract.layout import BURST_BEATS, CHUNK, MAX_DIGITS
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane_sim.rtl.harness import Monitor
 
-from . import buses, random_rounding, table_lanes
+from . import buses, ports, random_rounding, table_lanes
 from .covergroup import Covergroup
 from .illegal_registers import illegal_registers
 from .reference_events import PROX_EFFECTS, Events
@@ -27,7 +27,6 @@ SHAPES = ("base", "base and draw", "draw")
 BATCHES = ("one row", "one batch an epoch", "full last", "partial last")
 TAILS = ("full", "partial")
 BEAT_POINTS = ("last beat of a batch, of the epoch", "rows of a partial beat")  # of builds with several rows a beat
-CHUNKS = ("1", "2", "3 to 7", "8 to 15", "16")
 SIDES = ("low", "high")
 CLIPPED = ("z", "r", "s", "d", "master")
 ERRORS = tuple(code.name for code in ErrorCode)
@@ -56,7 +55,8 @@ def declare(config: AcceleratorConfig) -> Covergroup:
         group.cross(BEAT_POINTS[0], TAILS, TAILS)
         group.declare(BEAT_POINTS[1], (*range(1, config.rows_per_beat),))
     group.declare("last lane", (*range(CHUNK),))
-    group.declare("chunks", CHUNKS)
+    group.declare("chunks", dict.fromkeys(chunks_class(each, config) for each in range(1, config.max_chunks + 1)))
+    ports.declare(group, config)
     group.declare("draw sets", (1, 2, 3))
     group.declare("epochs", ("one", "within the draw sets", "draw sets again"))
     group.declare("snapshots", ("off", "on"))
@@ -82,7 +82,7 @@ def sample_registers(group: Covergroup, registers: dict[str, int], config: Accel
     """Sample the registers and their fields after a run without an error."""
     r = registers
     prox = Prox(r["prox"]).name
-    chunks = -(-r["features"] // CHUNK)
+    chunks = -(-r["features"] // config.chunk_features)
     is_partial = last_batch_is_partial(r)
     group.hit("loss, prox, staleness", Loss(r["loss"]).name, prox, STALENESS[r["staleness"]])
     if config.table_lanes:
@@ -107,7 +107,8 @@ def sample_registers(group: Covergroup, registers: dict[str, int], config: Accel
         for rows in {*tails} - {config.rows_per_beat}:
             group.hit(BEAT_POINTS[1], rows)
     group.hit("last lane", (r["features"] - 1) % CHUNK)
-    group.hit("chunks", str(chunks) if chunks < 3 or chunks == 16 else CHUNKS[2 if chunks < 8 else 3])
+    group.hit("chunks", chunks_class(chunks, config))
+    ports.sample_registers(group, r, config)
     group.hit("draw sets", r["draw_sets"])
     within = "within the draw sets" if r["epochs"] <= r["draw_sets"] else "draw sets again"
     group.hit("epochs", "one" if r["epochs"] == 1 else within)
@@ -118,6 +119,13 @@ def sample_registers(group: Covergroup, registers: dict[str, int], config: Accel
     group.hit("weight exponent", exponent - (exponent > WEIGHT_EXPONENT.maximum) * (1 << WEIGHT_EXPONENT.bits))
     if prox != Prox.NONE.name:
         group.hit("prox, last feature", prox, ("penalized", "unpenalized")[r["unpenalized_intercept"]])
+
+
+def chunks_class(chunks: int, config: AcceleratorConfig) -> str:
+    """Return the bin of a number of chunks: one, two, few, many, or all that the build holds."""
+    if chunks < 3 or chunks == config.max_chunks:
+        return str(chunks)
+    return "3 to 7" if chunks < 8 else f"8 to {config.max_chunks - 1}"
 
 
 def last_batch_is_partial(registers: dict[str, int]) -> bool:

@@ -28,6 +28,7 @@ from bitlane_sim.rtl.harness import Moment
 from bitlane_verify.equivalence.random_jobs import Random, random_job
 from bitlane_verify.equivalence.rig import EquivalenceRig, Variant, random_stalls
 
+from . import ports
 from .covergroup import Covergroup
 from .functional import sample_reference, sample_registers
 from .illegal_registers import illegal_registers
@@ -173,9 +174,11 @@ class Stimulus:
         error: Literal["slave", "decode"] = "slave" if rng.integers(2) else "decode"
         expected = ErrorCode[f"{side}_{error}".upper()]
         device = self._device(variant)
-        code = self._run(job, device, dataclasses.replace(stalls, error=error, **which))
+        disturbance = dataclasses.replace(stalls, error=error, **which)
+        code = self._run(job, device, disturbance)
         if code == expected:
             self._group.hit("end", code.name)
+            ports.sample_error(self._group, self._config, disturbance, code.name)
             phase = device.phases(job).phase(device.monitor.error_moment)
             if side == "write" or phase != "draining":
                 self._group.hit("error, phase", code.name, phase)
@@ -229,13 +232,15 @@ class Stimulus:
     # --- helpers
     def _compare(self, job: Job, variant: Variant, disturbance: Disturbance, sample: bool = True) -> str:
         """Compare a run with the reference, and sample it when they are equal."""
+        device = self._device(variant)
+        before = device.monitor
         with reference_events(job.state.settings, self._config.rows_per_beat) as events:
             wrong = self._rig.compare(job, variant, disturbance)
         if not wrong and sample:
-            device = self._device(variant)
             names = (*RUN_REGISTERS, *FIELDS, "level_slots")
             sample_registers(self._group, {name: device.value(name) for name in names}, self._config)
             sample_reference(self._group, events)
+            ports.sample_stalls(self._group, self._config, disturbance, before, device.monitor)
             self._group.hit("end", ErrorCode.NONE.name)
         return wrong
 
@@ -272,7 +277,8 @@ class Stimulus:
 
     @staticmethod
     def _slow_stores(rng: Random) -> Disturbance:
-        return Disturbance(int(rng.integers(1 << 31)), stall_r=0.8, stall_aw=0.9, stall_w=0.9)
+        alone = (None, int(rng.integers(8)))[rng.integers(2)]
+        return Disturbance(int(rng.integers(1 << 31)), stall_r=0.8, stall_aw=0.9, stall_w=0.9, alone=alone)
 
     @staticmethod
     def _wait(rng: Random, job: Job) -> Action:

@@ -34,7 +34,7 @@ class RunPhases:
     begin : Moment
         When the run was started.
     load_beats : int
-        Read beats of the models and codebooks.
+        Read beats of the models and codebooks, of all ports.
     trace : int
         Address of the first record.
     write_bursts : int
@@ -125,10 +125,11 @@ class WatchedDevice(RtlDevice):
 
     def phases(self, job: Job) -> RunPhases:
         """Return the phases of the last run, which was of this job."""
-        return RunPhases(self.run_start, job.geometry.load_beats, self._trace, write_bursts(job))
+        beats = job.geometry.load_beats * job.geometry.ports
+        return RunPhases(self.run_start, beats, self._trace, write_bursts(job))
 
 
 def write_bursts(job: Job) -> int:
-    """Return the number of bursts that a run writes: chunks of models, and records."""
-    models = job.epochs if job.snapshots else 1
-    return models * job.geometry.outputs * job.geometry.chunks + job.epochs
+    """Return the number of bursts that a run writes: chunks of models on each port, and records on the first."""
+    models, geometry = job.epochs if job.snapshots else 1, job.geometry
+    return models * geometry.outputs * geometry.chunks * geometry.ports + job.epochs
