@@ -13,7 +13,7 @@ from tests.helpers.cells import Bits, CellBench
 from tests.helpers.places import HELPERS
 
 from bitlane.errors import DataError
-from bitlane_verify.implementation.netlist.mapping import modules_of, simulation, synthesise
+from bitlane_verify.implementation.netlist.mapping import memory_ports, modules_of, simulation, synthesise
 
 SOURCE = HELPERS / "mapped.v"
 CYCLES = 1500
@@ -85,3 +85,17 @@ def test_other_files_are_errors(tmp_path: Path) -> None:
     path.write_text(json.dumps({"modules": modules}))
     with pytest.raises(DataError, match=re.escape("has no module bitlane_accelerator; its modules: other")):
         simulation(path)
+
+
+@pytest.mark.parametrize("names", [["m_axi"], ["m_axi0", "m_axi1"], [f"m_axi{port}" for port in range(16)]])
+def test_each_memory_port_has_a_master(tmp_path: Path, names: list[str]) -> None:
+    """The register port is none, and only the top module counts."""
+    ports = {f"{name}_{signal}": {} for name in (*names, "s_axi") for signal in ("arvalid", "awvalid", "araddr")}
+    other = {"attributes": {}, "ports": {"m_axi7_arvalid": {}}}
+    path = tmp_path / "netlist.json"
+    path.write_text(
+        json.dumps({"modules": {"bitlane_accelerator": {"attributes": {}, "ports": ports}, "other": other}})
+    )
+    assert memory_ports(path) == len(names)
+    with pytest.raises(DataError, match="has no module top"):
+        memory_ports(path, "top")

@@ -1,7 +1,7 @@
 """Random runs of the synthesised netlist against the numpy reference, in bits and in cycles.
 
     python -m bitlane_verify.implementation.netlist --runs 20
-    python -m bitlane_verify.implementation.netlist --build tables
+    python -m bitlane_verify.implementation.netlist --build shards
     python -m bitlane_verify.implementation.netlist --board --netlist FILE.json
 
 The third command runs the netlist of a bitstream: the harness replaces the processing system, and only bits are
@@ -40,7 +40,7 @@ from ..bitstream.design_digest import build_number, circuit_digest
 from ..yosys import ADDRESS_BITS
 from . import encodings
 from .board import fabric
-from .mapping import simulation, synthesise
+from .mapping import memory_ports, simulation, synthesise
 from .modes import SAMPLING, missing_modes
 
 BUILDS = {
@@ -48,6 +48,7 @@ BUILDS = {
     "tables": AcceleratorConfig(address_bits=ADDRESS_BITS, level_slots=512),
     "rounding": AcceleratorConfig(address_bits=ADDRESS_BITS, random_rounding=True),
     "encoder": AcceleratorConfig(address_bits=ADDRESS_BITS, encoder=4),
+    "shards": AcceleratorConfig(128, address_bits=ADDRESS_BITS, shards=2, ports=2),
 }
 HEADINGS = ("seed", "loss", "prox", "sampling", "bits", "staleness", "features", "rows", "epochs", "stalls", "cycles")
 SETTLING = 8  # cycles
@@ -94,16 +95,24 @@ class NetlistRun:
         ]
 
 
-def open_simulator(library: Path, capacity_bytes: int = CAPACITY, timing: MemoryTiming | None = None) -> RtlDevice:
-    """Open a device some cycles after its reset: the reset inside a board ends two cycles later."""
-    device = RtlDevice(capacity_bytes=capacity_bytes, timing=timing, library=library)
+def open_simulator(
+    library: Path,
+    capacity_bytes: int = CAPACITY,
+    timing: MemoryTiming | None = None,
+    config: AcceleratorConfig | None = None,
+) -> RtlDevice:
+    """Open a device some cycles after its reset: the reset inside a board ends two cycles later.
+
+    Without a configuration only the registers of a build with several ports are of use.
+    """
+    device = RtlDevice(config, capacity_bytes, timing, library=library)
     device.run(SETTLING)
     return device
 
 
 def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
     """Return the configuration by the registers of a simulator; the prefetch, which has no register, is the default."""
-    with open_simulator(library, 1 << 12) as device:
+    with open_simulator(library, 1 << 16) as device:
         driver = Driver(device)
     digest = build_number(circuit_digest(driver.config)) if zynq else build_digest(driver.config)
     if driver.build != digest:
@@ -114,7 +123,8 @@ def configuration(library: Path, zynq: bool) -> AcceleratorConfig:
 def simulator(netlist: Path, board: bool) -> Path:
     """Build the simulator of a netlist: of the accelerator, or of a complete board."""
     if not board:
-        return build_verilog(simulation(netlist))
+        ports = memory_ports(netlist)
+        return build_verilog(simulation(netlist), axi4_ports=ports, memories=ports)
     exposed, hp_ports = fabric(netlist)
     return build_verilog(simulation(exposed, FABRIC_TOP), hp_ports=hp_ports)
 
@@ -124,7 +134,7 @@ def campaign(library: Path, config: AcceleratorConfig, runs: int, first: int, cy
 
     Each has a separate seed, counted from `first`. With `cycles`, undisturbed runs must have the predicted cycles.
     """
-    devices = {timing: open_simulator(library, timing=timing) for timing in TIMINGS}
+    devices = {timing: open_simulator(library, timing=timing, config=config) for timing in TIMINGS}
     reference = EmulatorDevice(config, CAPACITY)
     done: list[NetlistRun] = []
     while len(done) < runs or (missing_modes((run.job for run in done), config) and len(done) < MOST * runs):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -55,6 +56,11 @@ def simulation(netlist: Path, top: str = TOP) -> Path:
 
     models = [path.read_bytes() for path in CELLS]
     return cached("simulation", content_hash([content, top.encode(), _version(), *models]), make) / f"{top}.v"
+
+
+def memory_ports(netlist: Path, top: str = TOP) -> int:
+    """Return the number of AXI4 memory ports of an accelerator in Yosys' JSON. Raises DataError as in `simulation`."""
+    return sum(re.fullmatch(r"m_axi\d*_arvalid", name) is not None for name in modules_of(netlist, top)[top]["ports"])
 
 
 def modules_of(netlist: Path, top: str) -> dict[str, Any]:
