@@ -11,7 +11,7 @@ from bitlane_verify.mutation.builds import BUILDS
 from bitlane_verify.mutation.trial import Sandbox
 from bitlane_verify.mutation.trial_plan import builds_of, closure, imports, is_hardware, own_test, unit_tests
 
-DIGITS, OUTPUTS, TABLE, ENCODER, ONE_PORT, TWO_PORTS, WIDE = BUILDS
+DIGITS, OUTPUTS, TABLE, ENCODER, SHARDS, ONE_PORT, TWO_PORTS, WIDE = BUILDS
 TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, and the first file that reaches each
     "engine": "test_accelerator",
     "datapath/model_core": "test_accelerator",
@@ -76,12 +76,14 @@ def test_a_module_is_simulated_where_it_is_used() -> None:
         OUTPUTS: {"engine", "dot"},
         TABLE: {"engine", "rounding", "table_dot"},
         ENCODER: {"engine", "dot", "encoder/core"},
+        SHARDS: {"engine", "dot", "dot_sum"},
         ONE_PORT: {"engine", "dot", "axi3"},
         TWO_PORTS: {"engine", "dot", "axi3", "upsizer"},
         WIDE: {"engine", "dot", "upsizer", "two_ports"},
     }
-    assert builds_of("engine", reached) == [DIGITS, OUTPUTS, TABLE, ENCODER]
-    assert builds_of("dot", reached) == [DIGITS, OUTPUTS, ENCODER]
+    assert builds_of("engine", reached) == [DIGITS, OUTPUTS, TABLE, ENCODER, SHARDS]
+    assert builds_of("dot", reached) == [DIGITS, OUTPUTS, ENCODER, SHARDS]
+    assert builds_of("dot_sum", reached) == [SHARDS]
     assert builds_of("encoder/core", reached) == [ENCODER]
     assert builds_of("table_dot", reached) == [TABLE]
     assert builds_of("axi3", reached) == [ONE_PORT, TWO_PORTS]

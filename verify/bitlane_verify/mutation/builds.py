@@ -46,7 +46,7 @@ class Build:
     ----------
     name : str
         Of the build.
-    width, outputs, level_slots, random_rounding, encoder
+    width, outputs, level_slots, random_rounding, encoder, shards, ports
         As of `AcceleratorConfig`.
     zynq : bool
         Whether it has the ports of a chip: up to 128 bits the AXI3 ports of a Zynq-7000, else two AXI4 ports.
@@ -58,6 +58,8 @@ class Build:
     level_slots: int = 0
     random_rounding: bool = False
     encoder: int = 0
+    shards: int = 1
+    ports: int = 1
     zynq: bool = False
 
     @property
@@ -68,11 +70,13 @@ class Build:
         config = AcceleratorConfig(
             self.width,
             self.outputs,
-            max_features=128,
+            max_features=max(128, 64 * self.shards),
             row_buffer_beats=128,
             level_slots=self.level_slots,
             random_rounding=self.random_rounding,
             encoder=self.encoder,
+            shards=self.shards,
+            ports=self.ports,
         )
         return replace(config, row_buffer_beats=256, address_bits=32) if self.zynq else config  # that of ZYNQ_TESTS
 
@@ -197,6 +201,7 @@ BUILDS = (
     Build("128 bits, digit lanes, 2 outputs", 128, 2),
     Build("64 bits, table lanes, random rounding", 64, level_slots=64, random_rounding=True),
     Build("64 bits, encoder", 64, encoder=2),
+    Build("256 bits, 2 shards, 2 ports, random rounding", 256, random_rounding=True, shards=2, ports=2),
     Build("Zynq, one HP port", 64, zynq=True),
     Build("Zynq, two HP ports", 128, zynq=True),
     Build("Zynq UltraScale+, two ports", 256, zynq=True),
