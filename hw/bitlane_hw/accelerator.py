@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -24,10 +27,10 @@ from bitlane_hw.common.payloads import settings_layout
 from bitlane_hw.control.checks import configuration_errors, encoding_errors
 from bitlane_hw.control.control import Control
 from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
-from bitlane_hw.encoder.connections import SHARED, SHARED_COUNTERS, connect_encoder
+from bitlane_hw.encoder.connections import SHARED, SHARED_COUNTERS, connect_encoders
 from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.engine import Engine
-from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write, memory_names
+from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write, memory_names, port_name
 from bitlane_hw.memory.burst_generator import BASE, DRAW
 from bitlane_hw.memory.regions import RegionSizes
 
@@ -81,10 +84,12 @@ class Accelerator(wiring.Component):
         settings = Signal(settings_layout(config))
 
         connect(m, flipped(self.s_axi), registers.bus)
-        encoder = None
+        encoders = []
         if config.encoder:
-            m.submodules.encoder = encoder = ResetInserter(clear)(Encoder(config))
-            connect_encoder(m, self, registers, control, engine, encoder)
+            encoders = [ResetInserter(clear)(Encoder(config, port)) for port in range(config.ports)]
+            for port, encoder in enumerate(encoders):
+                m.submodules[port_name(config, "encoder", port)] = encoder
+            connect_encoders(m, self, config, registers, control, engine, encoders)
         else:
             for port, name in enumerate(memory_names(config)):
                 connect(m, getattr(engine, of_port("read", port)), flipped(getattr(self, f"{name}_read")))
@@ -92,7 +97,7 @@ class Accelerator(wiring.Component):
         connect(m, control.requests, engine.requests)
         m.d.comb += clear.eq(control.clear)
         self._connect_settings(m, registers, settings)
-        self._connect_run(m, registers, control, engine, sizes, settings, encoder)
+        self._connect_run(m, registers, control, engine, sizes, settings, encoders)
         self._connect_status(m, registers, control, engine)
         return m
 
@@ -124,7 +129,7 @@ class Accelerator(wiring.Component):
         chunk_words = register(m, Mux(settings.base_digits[0], chunks, 0), "chunk_words")
         return chunk_words + register(m, Mux(settings.half_digit, (chunks + 1) >> 1, 0), "half_digit_words")
 
-    def _connect_run(self, m, registers, control, engine, sizes, settings, encoder):
+    def _connect_run(self, m, registers, control, engine, sizes, settings, encoders):
         """Connect the registers of a run and the control to the engine, and check the registers."""
         objective = engine.objective
         mode = fields_of("mode", registers.mode)
@@ -140,7 +145,7 @@ class Accelerator(wiring.Component):
             for i, (address, stride, beats) in regions.items():
                 region = getattr(engine, of_port("regions", port))[i]
                 m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
-        for name in ("epoch_done", *(SHARED if encoder is None else ())):
+        for name in ("epoch_done", *(() if encoders else SHARED)):
             m.d.comb += getattr(control, name).eq(getattr(engine, name))
         for name in (
             "enable",
@@ -168,7 +173,8 @@ class Accelerator(wiring.Component):
         refused = register(m, violations, "violations").any()
         if self._config.encoder:
             errors = register(m, encoding_errors(registers, self._config), "encoding_violations")
-            refused = Mux(control.encoding, errors.any() | encoder.exhausted, refused)
+            exhausted = reduce(or_, (encoder.exhausted for encoder in encoders))
+            refused = Mux(control.encoding, errors.any() | exhausted, refused)
         m.d.sync += control.refused.eq(refused)
         m.d.comb += [
             engine.settings.eq(settings),

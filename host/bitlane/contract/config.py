@@ -54,8 +54,8 @@ class AcceleratorConfig:
     random_rounding : bool, default=False
         Whether model and scaled gradients can be rounded at random.
     encoder : int, default=0
-        0 for no encoder. Otherwise an encoder that writes up to this many draw sets at a time, 1 to 8, from raw rows.
-        Only with a port of 64 bits and digit lanes.
+        0 for no encoder. Otherwise an encoder that writes up to this many draw sets at a time, 1 to 8, from raw rows,
+        with four values a cycle for each word of a beat. Only with digit lanes.
     shards : {1, 2, 4, 8}, default=1
         Data paths side by side, each with 32 features of every chunk, which then has ``32 * shards`` features. At most
         ``width / 64``. The bits are those of a build without shards that has as many rows a beat.
@@ -118,11 +118,8 @@ class AcceleratorConfig:
 
         if not 0 <= self.encoder <= MAX_ENCODER_SETS:
             raise DataError(f"encoder={self.encoder} must be 0 to {MAX_ENCODER_SETS}")
-        if self.encoder and (self.width != WORD_BITS or self.level_slots):
-            raise DataError(
-                f"encoder={self.encoder} needs width={WORD_BITS} and level_slots=0, "
-                f"not width={self.width} and level_slots={self.level_slots}"
-            )
+        if self.encoder and self.level_slots:
+            raise DataError(f"encoder={self.encoder} needs level_slots=0, not level_slots={self.level_slots}")
 
     @property
     def words_per_beat(self) -> int:

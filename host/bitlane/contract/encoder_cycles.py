@@ -1,4 +1,7 @@
-"""The cycle model of an encoding: on a memory that never stalls."""
+"""The cycle model of an encoding: on a memory that never stalls.
+
+Each port has an encoder of its own. All take as many beats of as many words, so the cycles are those of one port.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from .cycles import CHECK_CYCLES, MemoryTiming
 from .encoding import CHUNK_PARTS, ROW_WORD_CYCLES, ValueType, row_parts, table_beats
 from .geometry import Geometry
-from .layout import BURST_BEATS, LABELS_PER_WORD
+from .layout import BURST_BEATS
 
 LABEL_CYCLES = 12  # from one label beat to the next, at least: one passes beside the lanes at a time
 PIPELINE_CYCLES = 24  # from the first request to the first beat, and from the last beat to done, without the memory's
@@ -51,35 +54,38 @@ def predict_encoding(
     """
     begin = CHECK_CYCLES + max(geometry.base_row_words, geometry.chunks).bit_length()
     fixed = begin + PIPELINE_CYCLES + timing.read_latency + timing.write_latency
-    words = [geometry.base_words] * writes_base + [geometry.chunks * geometry.rows] * sets
-    bursts = sum(-(-count // BURST_BEATS) for count in words)
+    beats = [geometry.base_beats] * writes_base + [geometry.chunks * geometry.groups] * sets
+    bursts = sum(-(-count // BURST_BEATS) for count in beats)
     rows = _row_cycles(geometry, value_type, writes_base, sets)
-    taking, writing = table_beats(geometry.features) + rows, sum(words) + bursts
-    last_bursts = (len(words) + 1) * (BURST_BEATS + 2)
-    waits = sum(words) + 2 * bursts > rows  # for the write port
+    taking, writing = table_beats(geometry.features, geometry.shards) + rows, sum(beats) + bursts
+    last_bursts = (len(beats) + 1) * (BURST_BEATS + 2)
+    waits = sum(beats) + 2 * bursts > rows  # for the write port
     return EncodingCycles(fixed + max(taking, writing), fixed + taking + (writing + bursts) * waits + last_bursts)
 
 
 def _row_cycles(geometry: Geometry, value_type: ValueType, writes_base: bool, sets: int) -> int:
-    """Return the cycles in which the sequencer takes labels and rows. All fours of rows but the first are alike."""
-    fours, rest = divmod(geometry.rows, LABELS_PER_WORD)
-    if fours <= 2:
-        return _simulated(geometry, value_type, writes_base, sets, geometry.rows)
-    two = 2 * LABELS_PER_WORD
-    four = _simulated(geometry, value_type, writes_base, sets, two) - _simulated(
-        geometry, value_type, writes_base, sets, LABELS_PER_WORD
+    """Return the cycles in which the sequencer takes labels and rows.
+
+    The groups whose labels share a beat follow each other, and all such runs of groups but the first are alike.
+    """
+    together = geometry.label_groups
+    runs, rest = divmod(geometry.groups, together)
+    if runs <= 2:
+        return _simulated(geometry, value_type, writes_base, sets, geometry.groups)
+    run = _simulated(geometry, value_type, writes_base, sets, 2 * together) - _simulated(
+        geometry, value_type, writes_base, sets, together
     )
-    return _simulated(geometry, value_type, writes_base, sets, two + rest) + (fours - 2) * four
+    return _simulated(geometry, value_type, writes_base, sets, 2 * together + rest) + (runs - 2) * run
 
 
-def _simulated(geometry: Geometry, value_type: ValueType, writes_base: bool, sets: int, rows: int) -> int:
-    """Return the cycles of the first rows, chunk by chunk."""
+def _simulated(geometry: Geometry, value_type: ValueType, writes_base: bool, sets: int, groups: int) -> int:
+    """Return the cycles of the first groups, chunk by chunk."""
     part_cycles = 2 if value_type == ValueType.FLOAT32 else 1
-    parts = row_parts(geometry.features)
+    parts = row_parts(geometry.features, geometry.shards)
     chunk_words = max(geometry.base_digits * writes_base, 1)
     cycle, words_left, row_ready, label_ready = 0, 0, 0, 0
-    for row in range(rows):
-        if row % LABELS_PER_WORD == 0:
+    for group in range(groups):
+        if group % geometry.label_groups == 0:
             for _ in range(geometry.outputs):
                 cycle = max(cycle, words_left, label_ready) if writes_base else cycle
                 label_ready = cycle + LABEL_CYCLES

@@ -1,6 +1,8 @@
 """The raw rows and the scales that an encoder in hardware reads, as numbers of bits, beats and cycles.
 
-`docs/design.md`, "Encoder", has the layout. Rows are beats of 64 bits; `bitlane.quantization.source` packs them.
+`docs/design.md`, "Encoder", has the layout; `bitlane.quantization.source` packs it. A beat has a word of each row of a
+group for every shard, as in the regions that an encoder writes. So the sizes of a row are those of one of its words:
+of the first shard, which has the most features.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from .formats import LABEL
-from .layout import BURST_BEATS, CHUNK, LABELS_PER_WORD, WORD_BITS, WORD_BYTES
+from .layout import BURST_BEATS, CHUNK, LABELS_PER_WORD, WORD_BITS
 
 POSITION_FRACTION = 20  # bits of a position inside an interval
 ENCODER_LANES = 4  # values that an encoder takes in a cycle: a *part* of a row
@@ -19,7 +21,6 @@ SHIFT_BITS = 10  # signed
 FLOAT_BIAS = 150  # a float32 is its significand of 24 bits times 2**(exponent field - 150)
 ENCODER_BASE_BITS = 14  # base bits of a code, at most: 16 stored bits with draws, 14 without
 MAX_ENCODER_SETS = 8  # draw sets of an encoding, at most
-REGION_BYTES = BURST_BEATS * WORD_BYTES  # source region, base region and draw regions begin at multiples of it
 ROW_WORD_CYCLES = 9  # from one row to the next, at least: 8 rounds of the random word of a row, and its load
 
 
@@ -46,25 +47,37 @@ def left_shift(base_bits: int) -> int:
     return max(0, base_bits - 11)
 
 
-def row_parts(features: int) -> int:
-    """Return the parts of a row: cycles in which an encoder takes its values, if these are integers."""
-    return -(-features // ENCODER_LANES)
+def region_bytes(port_bytes: int) -> int:
+    """Return what the addresses of source region, base region and draw regions on a port are multiples of: a burst.
+
+    Parameters
+    ----------
+    port_bytes : int
+        Bytes of a beat on the port.
+    """
+    return BURST_BEATS * port_bytes
 
 
-def row_beats(value_type: ValueType, features: int) -> int:
+def row_parts(features: int, shards: int = 1) -> int:
+    """Return the parts of a row in a shard: cycles in which an encoder takes its values, if these are integers."""
+    full, rest = divmod(features - 1, CHUNK * shards)
+    return full * CHUNK_PARTS + min(rest // ENCODER_LANES + 1, CHUNK_PARTS)
+
+
+def row_beats(value_type: ValueType, features: int, shards: int = 1) -> int:
     """Return the beats of a raw row. A row begins with a beat of its own; parts of float32 values fill two beats."""
-    return -(-row_parts(features) * ENCODER_LANES * VALUE_BITS[value_type] // WORD_BITS)
+    return -(-row_parts(features, shards) * ENCODER_LANES * VALUE_BITS[value_type] // WORD_BITS)
 
 
-def table_beats(features: int) -> int:
+def table_beats(features: int, shards: int = 1) -> int:
     """Return the beats of the table of scales: entries of all values of the parts of a row."""
-    return row_parts(features) * ENCODER_LANES * ENTRY_WORDS
+    return row_parts(features, shards) * ENCODER_LANES * ENTRY_WORDS
 
 
-def source_beats(value_type: ValueType, features: int, rows: int, outputs: int) -> int:
-    """Return the beats of table, labels and raw rows."""
-    labels = -(-rows // LABELS_PER_WORD) * outputs
-    return table_beats(features) + labels + rows * row_beats(value_type, features)
+def source_beats(value_type: ValueType, features: int, groups: int, outputs: int, shards: int = 1) -> int:
+    """Return the beats of table, labels and raw rows, for groups of as many rows as a beat has."""
+    labels = -(-groups // (LABELS_PER_WORD * shards)) * outputs
+    return table_beats(features, shards) + labels + groups * row_beats(value_type, features, shards)
 
 
 assert LABELS_PER_WORD * LABEL.bits == WORD_BITS

@@ -213,6 +213,10 @@ def _table() -> tuple[Register, ...]:
             for port in range(1, MOST_PORTS)
             for i, name in enumerate(PORT_ADDRESSES)
         ),
+        *(
+            (0x400 + 8 * port, of_port("source_address", port), 64, True, f"source_address of memory port {port}")
+            for port in range(1, MOST_PORTS)
+        ),
     ]
     return tuple(Register(name, offset, *rest) for offset, name, *rest in rows)  # type: ignore[arg-type]
 
@@ -222,6 +226,7 @@ REGISTERS: dict[str, Register] = {register.name: register for register in _table
 TABLE_LANE_REGISTERS = ("level_slots",)
 RANDOM_ROUNDING_REGISTERS = ("random_rounding", "cuts", "seed", "seed_now")
 ENCODER_REGISTERS = ("encoder", "source_address", "source_lines", "encode", "encode_seed")
+SOURCE_ADDRESS = "source_address"  # of the source region on a port: `of_port`
 SHARD_REGISTERS = ("shards",)
 
 
@@ -246,6 +251,7 @@ def absent_registers(
         *(() if shards > 1 else SHARD_REGISTERS),
         *(() if ports > 1 else ("ports",)),
         *port_registers(range(ports, MOST_PORTS)),
+        *(of_port(SOURCE_ADDRESS, port) for port in range(ports if encoder else 1, MOST_PORTS)),
     )
 
 

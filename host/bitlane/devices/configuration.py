@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitlane.contract.draws import DrawSet
-from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
+from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType, region_bytes
 from bitlane.contract.formats import BOUND, DECAY_RANGE, WEIGHT_EXPONENT, Fixed
 from bitlane.contract.further import FurtherLoss
 from bitlane.contract.geometry import Geometry
@@ -22,7 +22,7 @@ from bitlane.contract.layout import (
 )
 from bitlane.contract.modes import ErrorCode, Loss, Prox
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import PORT_ADDRESSES, of_port
+from bitlane.contract.registers import PORT_ADDRESSES, SOURCE_ADDRESS, of_port
 from bitlane.contract.settings import Settings
 from bitlane.reference.encoder import EncodeSettings
 
@@ -69,12 +69,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         or (at["staleness"] and 2 * chunks > max_chunks)
     ):
         raise Fault(ErrorCode.CONFIGURATION)
-    full, last_groups = divmod(at["groups"] - 1, at["batch_groups"])
-    batch = (at["batch_groups"] - 1) * columns + tail
-    last = last_groups * columns + last_tail
-    if full and last > batch:
-        raise Fault(ErrorCode.CONFIGURATION)
-    rows = full * batch + last
+    rows, batch = _rows(at, columns)
     table = at["level_slots"] > 0
     digits, half = divmod(at["base_digits"], DIGIT_BITS) if table else (at["base_digits"], 0)
     geometry = Geometry(
@@ -82,7 +77,7 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
         rows=rows,
         base_digits=digits,
         draws=bool(at["draws"]),
-        batch=batch if full else rows,
+        batch=batch,
         rows_per_beat=columns,
         outputs=at["outputs"],
         half_digit=bool(half),
@@ -115,9 +110,23 @@ def check_registers(at: dict[str, int]) -> tuple[Geometry, Settings]:
     return geometry, settings
 
 
+def _rows(at: dict[str, int], columns: int) -> tuple[int, int]:
+    """Return the rows of an epoch and of a batch, for groups of `columns` rows."""
+    full, last_groups = divmod(at["groups"] - 1, at["batch_groups"])
+    batch = (at["batch_groups"] - 1) * columns + at["batch_tail"]
+    last = last_groups * columns + at["epoch_tail"]
+    if full and last > batch:
+        raise Fault(ErrorCode.CONFIGURATION)
+    rows = full * batch + last
+    return rows, batch if full else rows
+
+
 def check_encoding(at: dict[str, int]) -> EncodeSettings:
     """Return the settings of an encoding. Raise the error of the hardware if its registers are illegal."""
-    addresses = ("source_address", "base_address", "draw_address")
+    words, shards, ports = at["port_bits"] // WORD_BITS, at["shards"], at["ports"]
+    columns, burst = words // shards, region_bytes(words * WORD_BYTES // ports)
+    names = (SOURCE_ADDRESS, "base_address", "draw_address")
+    addresses = [of_port(name, port) for name in names for port in range(ports)]
     sets = at["encode_sets"]
     if (
         not 1 <= at["features"] <= at["max_features"]
@@ -127,20 +136,35 @@ def check_encoding(at: dict[str, int]) -> EncodeSettings:
         or sets > at["encoder"]
         or not (sets or at["encode_base"])
         or any(at[name] >> at["address_bits"] for name in addresses)
-        or any(at[name] % REGION_BYTES for name in (*addresses, "draw_stride"))
+        or any(at[name] % burst for name in (*addresses, "draw_stride"))
     ):
         raise Fault(ErrorCode.CONFIGURATION)
+    rows = batch = at["groups"]
+    if columns > 1:  # else the batches make no difference
+        if not 1 <= at["batch_groups"] <= MAX_ROWS or any(
+            not 1 <= at[name] <= columns for name in ("batch_tail", "epoch_tail")
+        ):
+            raise Fault(ErrorCode.CONFIGURATION)
+        rows, batch = _rows(at, columns)
+    geometry = Geometry(
+        features=at["features"],
+        rows=rows,
+        base_digits=at["base_digits"],
+        draws=True,
+        batch=batch,
+        rows_per_beat=columns,
+        outputs=at["outputs"],
+        shards=shards,
+        ports=ports,
+    )
     settings = EncodeSettings(
         value_type=ValueType(at["value_type"]),
-        features=at["features"],
-        rows=at["groups"],
-        outputs=at["outputs"],
-        base_digits=at["base_digits"],
+        geometry=geometry,
         writes_base=bool(at["encode_base"]),
         sets=sets,
         first_set=DrawSet(at["encode_seed"], at["encode_first"]),
     )
-    if settings.source_words > at["source_lines"] * BURST_BEATS:
+    if settings.source_words > at["source_lines"] * BURST_BEATS * words:
         raise Fault(ErrorCode.CONFIGURATION)
     return settings
 

@@ -25,6 +25,7 @@ from bitlane.contract.registers import (
     CONTROL_START,
     IDENTITY,
     REGISTERS,
+    SOURCE_ADDRESS,
     STATUS_BUSY,
     STATUS_DONE,
     STATUS_ERROR_SHIFT,
@@ -278,15 +279,13 @@ class SoftwareDevice(ABC):
         self._clear_counters()
         at = values | REGISTERS["mode"].unpack(values["mode"]) | REGISTERS["encode"].unpack(values["encode"])
         settings = check_encoding(at)
-        source = self._load(at["source_address"], settings.source_words)
+        geometry = settings.geometry
+        source = self._load_beats(at, SOURCE_ADDRESS, settings.source_words, geometry)
         base, draws = encode_source(source, settings, ENCODER_BASE_BITS)
         if base is not None:
-            self._store(at["base_address"], base)
+            self._store_beats(at, "base_address", base, geometry)
         for i, words in enumerate(draws):
-            self._store(at["draw_address"] + i * at["draw_stride"], words)
-        geometry = Geometry(
-            settings.features, settings.rows, settings.base_digits, True, settings.rows, outputs=settings.outputs
-        )
+            self._store_beats(at, "draw_address", words, geometry, i * at["draw_stride"])
         values |= {
             "cycles": predict_encoding(geometry, settings.value_type, settings.writes_base, len(draws)).least,
             "beats": at["source_lines"] * BURST_BEATS,

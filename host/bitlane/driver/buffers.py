@@ -1,4 +1,4 @@
-"""Buffers of a run on a device: samples, models in and out, and the trace of epochs."""
+"""Buffers of a run on a device: samples, raw rows, models in and out, and the trace of epochs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
+import numpy as np
+
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words, pack_master
-from bitlane.contract.shards import port_regions, shard_models
+from bitlane.contract.shards import join_ports, port_regions, shard_models
 from bitlane.devices.protocol import Buffer, Device
 
 from .job import Job
@@ -45,6 +47,13 @@ class _Buffers:
             start += len(parts[0])
         for buffer in buffers:
             self.device.flush(buffer)
+
+    def _joined(self, buffers: PortBuffers) -> Words:
+        """Read the words of all ports from the device: uint64, the beats in order."""
+        for buffer in buffers:
+            self.device.invalidate(buffer)
+        arrays = [buffer.array for buffer in buffers]
+        return join_ports(arrays, self._geometry) if arrays else np.empty(0, np.uint64)
 
     def free(self) -> None:
         """Free all buffers; a second call does nothing."""
@@ -96,7 +105,50 @@ class SampleBuffers(_Buffers):
         self._write(self.base, base_regions)
         self._write(self.draws, draw_regions)
 
+    def read(self) -> tuple[Words, Words]:
+        """Return what the device has in its buffers of base regions and of draw regions, one after the other.
+
+        Returns
+        -------
+        base, draws : uint64 array
+            Empty for no buffer.
+        """
+        return self._joined(self.base), self._joined(self.draws)
+
     def __enter__(self) -> SampleBuffers:
+        return self
+
+
+class SourceBuffers(_Buffers):
+    """Buffers for the source region of an encoding: see `bitlane.quantization.source`.
+
+    Parameters
+    ----------
+    device : Device
+    geometry : Geometry
+        Shape of the encoded rows.
+    words : int
+        Words of the source region on all ports, up to a complete burst.
+
+    Attributes
+    ----------
+    source : tuple of Buffer
+        One for each port.
+    """
+
+    def __init__(self, device: Device, geometry: Geometry, words: int):
+        super().__init__(device, geometry)
+        try:
+            self.source = self._allocate_beats(words)
+        except BaseException:
+            self.free()
+            raise
+
+    def fill(self, source: Words) -> None:
+        """Write a source region of complete beats, which may be shorter than the buffers."""
+        self._write(self.source, [source])
+
+    def __enter__(self) -> SourceBuffers:
         return self
 
 

@@ -16,11 +16,11 @@ from bitlane.contract.prng import after_batches
 from bitlane.contract.registers import IDENTITY, REGISTERS, STATUS_BUSY, VERSION, address_registers
 from bitlane.contract.shards import join_ports, unshard_models
 from bitlane.contract.state import ModelState
-from bitlane.devices.protocol import Buffer, Device
+from bitlane.devices.protocol import Device
 from bitlane.errors import DataError, DeviceError
 
 from . import registers
-from .buffers import ModelBuffers, SampleBuffers
+from .buffers import ModelBuffers, SampleBuffers, SourceBuffers
 from .encoding import Encoding, encoding_values
 from .fit import check_encoder, check_fit, check_objective, check_rounding
 from .job import Counters, Job, JobResult
@@ -135,7 +135,7 @@ class Driver:
                 self.device.invalidate(buffer)
             return self._result(job, models, trace)
 
-    def encode(self, encoding: Encoding, samples: SampleBuffers, source_buffer: Buffer) -> list[Counters]:
+    def encode(self, encoding: Encoding, samples: SampleBuffers, raw: SourceBuffers) -> list[Counters]:
         """Let the encoder of the device write base region and draw regions; return the counters of each start.
 
         Parameters
@@ -144,8 +144,8 @@ class Driver:
             What to encode.
         samples : SampleBuffers
             Buffers that receive the regions, each from the start of its buffer; draw regions are `region_words` apart.
-        source_buffer : Buffer
-            Buffer that holds the source region, flushed.
+        raw : SourceBuffers
+            Buffers that hold the source region.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Driver:
             raise DeviceError(f"{self.device.name} is busy with another run")
         counters = []
         for first, step in encoding.starts(self.config.encoder):
-            self._write_all(encoding_values(step, samples, source_buffer, first))
+            self._write_all(encoding_values(step, samples, raw, first))
             expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.sets))
             code = encode_and_wait(self.device, expected.least, self.timeout)
             if code != ErrorCode.NONE:

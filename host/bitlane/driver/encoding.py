@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bitlane.contract.draws import DrawSet
-from bitlane.contract.encoding import REGION_BYTES, ValueType, source_beats
+from bitlane.contract.encoding import ValueType, source_beats
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.layout import BURST_BEATS, WORD_BYTES
-from bitlane.contract.registers import REGISTERS
-from bitlane.devices.protocol import Buffer
+from bitlane.contract.registers import REGISTERS, SOURCE_ADDRESS, of_port
 
-from .buffers import SampleBuffers
+from .buffers import PortBuffers, SampleBuffers, SourceBuffers
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,11 @@ class Encoding:
 
     @property
     def source_words(self) -> int:
-        """Words of the source region, up to a complete burst."""
-        geometry = self.geometry
-        beats = source_beats(self.value_type, geometry.features, geometry.rows, geometry.outputs)
-        return -(-beats // BURST_BEATS) * BURST_BEATS
+        """Words of the source region on all ports, up to a complete burst."""
+        shape = self.geometry
+        return _whole_bursts(
+            source_beats(self.value_type, shape.features, shape.groups, shape.outputs, shape.shards), shape
+        )
 
     def starts(self, at_a_time: int) -> Iterator[tuple[int, Encoding]]:
         """Yield the encodings that an encoder for so many draw sets does one after the other, each with the number of
@@ -67,18 +67,23 @@ def set_runs(sets: Sequence[DrawSet], at_a_time: int) -> Iterator[range]:
         yield range(0)
 
 
-def region_words(words: int) -> int:
-    """Return the words from one draw region to the next, if an encoder writes them."""
-    return -(-words * WORD_BYTES // REGION_BYTES) * REGION_BYTES // WORD_BYTES
+def region_words(geometry: Geometry) -> int:
+    """Return the words on all ports from one draw region to the next, if an encoder writes them."""
+    return _whole_bursts(geometry.draw_beats, geometry)
 
 
-def encoding_values(
-    encoding: Encoding, samples: SampleBuffers, source_buffer: Buffer, first_set: int
-) -> dict[str, int]:
+def _whole_bursts(beats: int, geometry: Geometry) -> int:
+    """Return the words of so many beats, up to a complete burst."""
+    return -(-beats // BURST_BEATS) * BURST_BEATS * geometry.words_per_beat
+
+
+def encoding_values(encoding: Encoding, samples: SampleBuffers, raw: SourceBuffers, first_set: int) -> dict[str, int]:
     """Return the registers of an encoding whose first draw region is number `first_set` of its buffer."""
     geometry = encoding.geometry
-    stride = region_words(geometry.draw_words) * WORD_BYTES
+    stride = region_words(geometry) * WORD_BYTES // geometry.ports
+    batch_tail, epoch_tail = geometry.tails
     mode = dict.fromkeys((field.name for field in REGISTERS["mode"].fields), 0)
+    mode |= {"base_digits": geometry.base_digits, "batch_tail": batch_tail, "epoch_tail": epoch_tail}
     encode = {
         "value_type": int(encoding.value_type),
         "encode_base": int(encoding.writes_base),
@@ -87,14 +92,20 @@ def encoding_values(
     }
     return {
         "irq_enable": 1,
-        "mode": REGISTERS["mode"].pack(mode | {"base_digits": geometry.base_digits}),
+        "mode": REGISTERS["mode"].pack(mode),
         "features": geometry.features,
         "groups": geometry.groups,
-        "base_address": samples.base[0].device_address if samples.base else 0,
-        "draw_address": samples.draws[0].device_address + first_set * stride if samples.draws else 0,
+        "batch_groups": geometry.batch_groups,
+        **_port_addresses("base_address", samples.base, geometry.ports),
+        **_port_addresses("draw_address", samples.draws, geometry.ports, first_set * stride),
         "draw_stride": stride,
-        "source_address": source_buffer.device_address,
-        "source_lines": encoding.source_words // BURST_BEATS,
+        **_port_addresses(SOURCE_ADDRESS, raw.source, geometry.ports),
+        "source_lines": encoding.source_words // geometry.words_per_beat // BURST_BEATS,
         "encode": REGISTERS["encode"].pack(encode),
         "encode_seed": encoding.sets[0].seed if encoding.sets else 0,
     }
+
+
+def _port_addresses(name: str, buffers: PortBuffers, ports: int, offset: int = 0) -> dict[str, int]:
+    """Return the address registers of a region on each port, 0 without buffers."""
+    return {of_port(name, port): buffers[port].device_address + offset if buffers else 0 for port in range(ports)}

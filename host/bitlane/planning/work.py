@@ -172,7 +172,7 @@ def _buffer_bytes(plan: ExecutionPlan, largest: _LaunchShape, launches: int, enc
     sets = min(plan.draw_sets, epochs)
     if encoding is not None:  # its draw regions are further apart
         regions = sets * geometry.draws
-        apart = _pages(regions * region_words(geometry.draw_words)) - _pages(regions * geometry.draw_words)
+        apart = _pages(regions * region_words(geometry)) - _pages(regions * geometry.draw_words)
         return launch + apart + _pages(encoding.encoding.source_words)
     if launches == 1 or not plan.double_buffered:
         return launch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from bitlane.contract.encoding import (
     table_beats,
 )
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import LABELS_PER_WORD, WORD_BYTES
+from bitlane.contract.layout import CHUNK, WORD_BYTES
 from bitlane.contract.packing import Words, pack_labels
+from bitlane.contract.shards import shard_base
 from bitlane.errors import DataError
 
 from .positions import PositionMap
@@ -58,33 +60,64 @@ def pack_source(X: Matrix, labels: NDArray[np.int16], mapped: PositionMap, geome
     mapped : PositionMap
         Positions of the stored features.
     geometry : Geometry
-        Of the encoded rows, with one row a beat.
+        Of the encoded rows.
     base_bits : int
         Base bits that the hardware supports.
 
     Returns
     -------
     uint64 array
-        `bitlane.contract.encoding.source_beats` words.
+        `bitlane.contract.encoding.source_beats` beats.
 
     Raises
     ------
     DataError
-        Values of another type, more than one row a beat, or scales that the hardware cannot hold.
+        Values of another type, or scales that the hardware cannot hold.
     """
     kind = value_type(X.dtype)
-    if geometry.rows_per_beat != 1:
-        raise DataError(f"rows_per_beat={geometry.rows_per_beat}: the hardware encoder needs one row per beat")
-    features, outputs, beats = geometry.features, geometry.outputs, row_beats(kind, geometry.features)
-    raw = np.zeros((-(-geometry.rows // LABELS_PER_WORD) * LABELS_PER_WORD, beats * WORD_BYTES // X.itemsize), X.dtype)
-    raw[: geometry.rows, :features] = X[:, mapped.columns]
+    table = _spread_table(pack_scales(mapped, base_bits), geometry)
+    words, together = geometry.words_per_beat, geometry.label_groups
+    sets = -(-geometry.groups // together)  # of the groups whose labels share a beat
+    beats = row_beats(kind, geometry.features, geometry.shards)
+    raw = np.zeros((sets * together * geometry.rows_per_beat, _even_features(geometry)), X.dtype)
+    slots: slice | NDArray[np.intp] = slice(geometry.rows)
+    if geometry.rows_per_beat > 1:
+        slots = geometry.slots(range(geometry.groups))
+    raw[slots, : geometry.features] = X[:, mapped.columns]
     if not mapped.multipliers[-1]:  # the stored feature of an intercept, whose column is any
-        raw[: geometry.rows, features - 1] = 0
-    fours = raw.view(np.uint64).reshape(-1, LABELS_PER_WORD * beats)
-    label_words = pack_labels(labels, Geometry(features, geometry.rows, 0, True, 1, outputs=outputs))
-    rows = np.concatenate([label_words.reshape(-1, outputs), fours], axis=1).reshape(-1)
-    missing = -geometry.rows % LABELS_PER_WORD * beats
-    return np.concatenate([pack_scales(mapped, base_bits), rows[: len(rows) - missing]])
+        raw[:, geometry.features - 1] = 0
+    apart = _to_shards(raw, geometry)[:, :, : beats * WORD_BYTES // X.itemsize]
+    rows = np.ascontiguousarray(apart).view(np.uint64).reshape(-1, geometry.rows_per_beat, geometry.shards, beats)
+    of_sets = rows.transpose(0, 3, 2, 1).reshape(sets, together * beats * words)
+    only_labels = replace(geometry, base_digits=0, draws=True)
+    label_words = shard_base(pack_labels(labels, only_labels.unsharded), only_labels)
+    every = np.concatenate([label_words.reshape(sets, -1), of_sets], axis=1).reshape(-1)
+    missing = -geometry.groups % together * beats * words
+    return np.concatenate([table, every[: len(every) - missing]])
+
+
+def _even_features(geometry: Geometry) -> int:
+    """Return the features of a row with complete chunks."""
+    return geometry.chunks * geometry.shards * CHUNK
+
+
+def _to_shards(rows: NDArray[Any], geometry: Geometry) -> NDArray[Any]:
+    """Return rows of complete chunks, [rows, n, ...], as the features of each shard, [rows, shards, n / S, ...]."""
+    chunks = rows.reshape(len(rows), geometry.chunks, geometry.shards, CHUNK, *rows.shape[2:])
+    apart: NDArray[Any] = chunks.swapaxes(1, 2)
+    return apart.reshape(len(rows), geometry.shards, geometry.chunks * CHUNK, *rows.shape[2:])
+
+
+def _spread_table(table: Words, geometry: Geometry) -> Words:
+    """Return a table of scales as beats: each word has the entries of its shard."""
+    if geometry.words_per_beat == 1:
+        return table
+    entries = np.zeros((1, _even_features(geometry), ENTRY_WORDS), np.uint64)
+    entries[0, : geometry.features] = table.reshape(-1, ENTRY_WORDS)[: geometry.features]
+    count = table_beats(geometry.features, geometry.shards)
+    of_shards = _to_shards(entries, geometry).reshape(geometry.shards, -1)[:, :count]
+    words: Words = np.repeat(of_shards.T, geometry.rows_per_beat, axis=1).reshape(-1)
+    return words
 
 
 def holds_scales(mapped: PositionMap, base_bits: int) -> bool:

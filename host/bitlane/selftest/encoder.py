@@ -12,11 +12,11 @@ from bitlane.contract.draws import DrawSet
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import WORD_BYTES
+from bitlane.contract.layout import BURST_BEATS
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.packing import Words
 from bitlane.contract.precision import Precision
-from bitlane.driver.buffers import SampleBuffers
+from bitlane.driver.buffers import SampleBuffers, SourceBuffers
 from bitlane.driver.encoding import Encoding, region_words
 from bitlane.errors import DeviceError
 from bitlane.quantization.scaling import fit_scaling
@@ -29,13 +29,18 @@ from .cases import random_seed
 from .report import Figures
 
 BITS = (2, 4, 8, 16)
-ROWS = 21
+ROWS, BATCH = 21, 10  # the last group of each batch is short, if groups have several rows
 SHORTEST = MemoryTiming(1, 1)
 
 
 def _table(rng: np.random.Generator, dtype: np.dtype[Any], features: int) -> Any:
     values = rng.normal(size=(ROWS, features)) * 30 + 100
     return (values.clip(0, 255) if dtype == np.uint8 else values).astype(dtype)
+
+
+def _geometry(config: AcceleratorConfig, precision: Precision, features: int) -> Geometry:
+    rows, outputs, shards, ports = config.rows_per_beat, config.outputs, config.shards, config.ports
+    return Geometry.of(precision, features, ROWS, BATCH, rows, outputs, shards, ports)
 
 
 def words(bench: CheckContext) -> Figures:
@@ -48,24 +53,18 @@ def words(bench: CheckContext) -> Figures:
             X, y = _table(rng, dtype, features), rng.normal(size=(ROWS, bench.config.outputs))
             scaling, precision = fit_scaling(X, y), Precision(bits)
             encoder = SampleEncoder(X, y, scaling, precision, random_seed(rng))
-            geometry = Geometry.of(precision, scaling.stored_features, ROWS, ROWS, outputs=bench.config.outputs)
+            geometry = _geometry(bench.config, precision, scaling.stored_features)
             numbers = range(bench.config.encoder + 1)
             encoding = Encoding(geometry, VALUE_TYPES[dtype], True, [encoder.device_set(number) for number in numbers])
-            apart = region_words(geometry.draw_words)
-            with SampleBuffers(device, geometry, geometry.base_words, apart * len(numbers)) as samples:
-                source = device.allocate(encoding.source_words * WORD_BYTES)
-                try:
-                    raw = encoder.source(geometry, ENCODER_BASE_BITS)
-                    source.array[: len(raw)] = raw
-                    device.flush(source)
-                    counters = driver.encode(encoding, samples, source)
-                finally:
-                    source.free()
-                (base,), (drawn,) = samples.base, samples.draws
-                device.invalidate(base)
-                device.invalidate(drawn)
-                draws = drawn.array.reshape(-1, apart)[:, : geometry.draw_words]
-                regions = [base.array, *draws]
+            apart = region_words(geometry)
+            with (
+                SampleBuffers(device, geometry, geometry.base_words, apart * len(numbers)) as samples,
+                SourceBuffers(device, geometry, encoding.source_words) as source,
+            ):
+                source.fill(encoder.source(geometry, ENCODER_BASE_BITS))
+                counters = driver.encode(encoding, samples, source)
+                base, drawn = samples.read()
+                regions = [base, *drawn.reshape(-1, apart)[:, : geometry.draw_words]]
             expected = [encoder.base(geometry, 0), *encoder.draws(geometry, 0, numbers)]
             for region, (a, b) in enumerate(zip(regions, expected, strict=True)):
                 _expect_words(a, b, f"{dtype}, {bits} bits, region {region}")
@@ -83,21 +82,20 @@ def refuses(bench: CheckContext) -> Figures:
     X, y = bench.rng.normal(size=(ROWS, 40)).astype(np.float32), np.zeros((ROWS, bench.config.outputs))
     y[0] = 1
     scaling, precision = fit_scaling(X, y), Precision(4)
-    geometry = Geometry.of(precision, 40, ROWS, ROWS, outputs=bench.config.outputs)
+    geometry = _geometry(bench.config, precision, 40)
     short = _Short(geometry, VALUE_TYPES[X.dtype], True, [DrawSet(1, 0)])
     encoder = SampleEncoder(X, y, scaling, precision, 0)
-    with SampleBuffers(bench.device, geometry, geometry.base_words, region_words(geometry.draw_words)) as samples:
-        source = bench.device.allocate(short.source_words * WORD_BYTES)
+    with (
+        SampleBuffers(bench.device, geometry, geometry.base_words, region_words(geometry)) as samples,
+        SourceBuffers(bench.device, geometry, short.source_words) as source,
+    ):
+        source.fill(encoder.source(geometry, ENCODER_BASE_BITS)[: short.source_words])
         try:
-            source.array[:] = encoder.source(geometry, ENCODER_BASE_BITS)[: short.source_words]
-            bench.device.flush(source)
             bench.driver.encode(short, samples, source)
         except DeviceError as error:
             expect(error.code == ErrorCode.CONFIGURATION, f"the encoding ended with {error}")
         else:
             expect(False, "the encoding of a source region that is too short succeeded")
-        finally:
-            source.free()
     return {"refused": 1}
 
 
@@ -106,7 +104,7 @@ class _Short(Encoding):
 
     @property
     def source_words(self) -> int:
-        return super().source_words - 16
+        return super().source_words - BURST_BEATS * self.geometry.words_per_beat
 
 
 def _expect_words(actual: Words, expected: Words, what: str) -> None:

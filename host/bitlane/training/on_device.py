@@ -14,7 +14,7 @@ from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType
 from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
 from bitlane.contract.state import ModelState
-from bitlane.driver.buffers import SampleBuffers
+from bitlane.driver.buffers import SampleBuffers, SourceBuffers
 from bitlane.driver.driver import Driver
 from bitlane.driver.encoding import Encoding, region_words
 from bitlane.driver.job import PAGE, Counters, JobResult
@@ -82,16 +82,13 @@ def run_encoded_launches(
     The phase "encode" counts the device's encoder, and "copy" the raw rows.
     """
     plan, geometry, device = how.plan, how.plan.geometry, driver.device
-    apart = region_words(geometry.draw_words)
+    apart = region_words(geometry)
     first_sets = min(plan.draw_sets, plan.epochs - plan.first_epoch, plan.launch_epochs) * geometry.draws
     with ExitStack() as stack:
         samples = stack.enter_context(SampleBuffers(device, geometry, geometry.base_words, first_sets * apart))
         with clock.during("copy"):
-            source = device.allocate(how.encoding.source_words * WORD_BYTES)
-            stack.callback(source.free)
-            words = encoder.source(geometry, ENCODER_BASE_BITS)
-            source.array[: len(words)] = words
-            device.flush(source)
+            source = stack.enter_context(SourceBuffers(device, geometry, how.encoding.source_words))
+            source.fill(encoder.source(geometry, ENCODER_BASE_BITS))
         encoding = how.encoding
         for first in range(plan.first_epoch, plan.epochs, plan.launch_epochs):
             epochs = min(plan.launch_epochs, plan.epochs - first)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Value
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
+from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType, region_bytes
 from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.layout import CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import of_port
+from bitlane.contract.registers import SOURCE_ADDRESS, of_port
 from bitlane_hw.common.payloads import base_bits
 
 from .registers import fields_of
@@ -72,8 +72,14 @@ def configuration_errors(registers, config: AcceleratorConfig, settings: Value, 
 def encoding_errors(registers, config: AcceleratorConfig) -> Value:
     """Return a bit for each rule of `docs/registers.md` for an encoding: 1 if the registers violate it."""
     r = registers
-    encode, digits = fields_of("encode", r.encode), fields_of("mode", r.mode).base_digits
-    addresses = (r.source_address, r.base_address, r.draw_address)
+    encode, mode = fields_of("encode", r.encode), fields_of("mode", r.mode)
+    digits, tails = mode.base_digits, (mode.batch_tail, mode.epoch_tail)
+    addresses = [
+        getattr(r, of_port(name, port))
+        for port in range(config.ports)
+        for name in (SOURCE_ADDRESS, "base_address", "draw_address")
+    ]
+    grouped = config.rows_per_beat > 1  # else the batches make no difference
     return Cat(
         (r.features == 0) | (r.features > config.max_features),
         (r.groups == 0) | (r.groups > MAX_ROWS),
@@ -82,7 +88,9 @@ def encoding_errors(registers, config: AcceleratorConfig) -> Value:
         encode.encode_sets > config.encoder,
         ~encode.encode_base & (encode.encode_sets == 0),
         *(address[config.address_bits :].any() for address in addresses),
-        *(misaligned(address, REGION_BYTES) for address in (*addresses, r.draw_stride)),
+        *(misaligned(address, region_bytes(config.port_bytes)) for address in (*addresses, r.draw_stride)),
+        *([(r.batch_groups == 0) | (r.batch_groups > MAX_ROWS)] if grouped else ()),
+        *((tail == 0) | (tail > config.rows_per_beat) for tail in (tails if grouped else ())),
     )
 
 

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.draws import DRAW_ROUNDS, FEATURE_STEP, GROUP_SETS, STRATUM_BITS
 from bitlane.contract.encoding import ENCODER_LANES, ROW_WORD_CYCLES
-from bitlane.contract.layout import DIGIT_BITS
+from bitlane.contract.layout import CHUNK, DIGIT_BITS
 from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_BITS, lane_offset
 from bitlane_hw.common.fixed_point import register
 
@@ -34,23 +34,40 @@ class RowWord(wiring.Component):
     Latency: `ROW_WORD_CYCLES` from `begin` or `take` to `next_valid`. Throughput: one row in as many cycles.
     Backpressure: a word stays until it is taken.
 
+    Parameters
+    ----------
+    row : int, default=0
+        Index of the row among those of a group, whose words lie side by side in a beat.
+    rows : int, default=1
+        Rows of a group.
+
     Members
     -------
     seed : 32 bits, in
-        Seed of the group, plus INDEX_STEP for each row before the first. Constant while `begin` is high.
+        Seed of the group of draw sets, plus INDEX_STEP for each row before the first. Constant while `begin` is high.
+    step : 32 bits, in
+        INDEX_STEP for each row of a group: see `GroupRows`. Only with several rows.
     begin : 1 bit, in
-        Start with the first row. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
+        Start with the first group of rows. A word is ready `ROW_WORD_CYCLES` after the last cycle of `begin`.
     take : 1 bit, in
-        Go on with the next row.
+        Go on with the row of the next group.
     next_valid : 1 bit, out
         The word of the next row is complete.
     word : 32 bits, out
         The word of the row that was taken last; from the cycle after `take` on.
     """
 
-    def __init__(self):
+    def __init__(self, row: int = 0, rows: int = 1):
+        self._row, self._rows = row, rows
         super().__init__(
-            {"seed": In(SEED_BITS), "begin": In(1), "take": In(1), "next_valid": Out(1), "word": Out(SEED_BITS)}
+            {
+                "seed": In(SEED_BITS),
+                **({"step": In(SEED_BITS)} if rows > 1 else {}),
+                "begin": In(1),
+                "take": In(1),
+                "next_valid": Out(1),
+                "word": Out(SEED_BITS),
+            }
         )
 
     def elaborate(self, platform):
@@ -58,12 +75,14 @@ class RowWord(wiring.Component):
         counted = Signal(SEED_BITS)
         state = Signal(SEED_BITS)
         round_ = Signal(range(len(ROUND_KEYS) + 1))
-        first = Mux(self.begin, self.seed, counted)
+        before = self._row * INDEX_STEP % (1 << SEED_BITS)  # rows of the group in front of it
+        first = Mux(self.begin, self.seed + before if before else self.seed, counted)[:SEED_BITS]
         m.d.comb += self.next_valid.eq(round_ == len(ROUND_KEYS))
+        step = self.step if self._rows > 1 else INDEX_STEP
         with m.If(self.take):
             m.d.sync += self.word.eq(state)
         with m.If(self.begin | self.take):
-            m.d.sync += [state.eq(first ^ ROW_OFFSET), counted.eq(first + INDEX_STEP), round_.eq(0)]
+            m.d.sync += [state.eq(first ^ ROW_OFFSET), counted.eq(first + step), round_.eq(0)]
         with m.Elif(~self.next_valid):
             keys = Array(Const(key, UNIFORM_BITS) for key in ROUND_KEYS)
             m.d.sync += [state.eq(mixed_once(state, keys[round_[:3]])), round_.eq(round_ + 1)]
@@ -87,6 +106,8 @@ class DrawLanes(wiring.Component):
         Base bits of a position, at most.
     sets : int
         Draw sets.
+    shards : int, default=1
+        Shards of a row: behind a chunk come those of the other shards.
 
     Members
     -------
@@ -96,20 +117,24 @@ class DrawLanes(wiring.Component):
         The words of a part begin; parts in the order of a row.
     row_first : 1 bit, in
         It is the first part of a row.
+    chunk_last : 1 bit, in
+        It is the last part of a chunk. Only with shards.
     row_word : 32 bits, in
-        Word of the row; with the first part.
+        Word of the row, plus FEATURE_STEP for each feature before the first one of the shard; with the first part.
     positions : array of 4 position_layout, in
         Positions of the part.
     digits : array of 8 bits, out
         Draw digits of the part, of each set.
     """
 
-    def __init__(self, base_bits: int, sets: int):
+    def __init__(self, base_bits: int, sets: int, shards: int = 1):
+        self._shards = shards
         super().__init__(
             {
                 "first_set": In(range(GROUP_SETS)),
                 "start": In(1),
                 "row_first": In(1),
+                **({"chunk_last": In(1)} if shards > 1 else {}),
                 "row_word": In(SEED_BITS),
                 "positions": In(position_layout(base_bits)).array(ENCODER_LANES),
                 "digits": Out(ENCODER_LANES * DIGIT_BITS).array(sets),
@@ -120,11 +145,14 @@ class DrawLanes(wiring.Component):
         m = Module()
         following = Signal(SEED_BITS)
         count = Mux(self.row_first, self.row_word, following)
+        step = feature_steps(ENCODER_LANES)
+        if self._shards > 1:
+            step = Mux(self.chunk_last, feature_steps(ENCODER_LANES + CHUNK * (self._shards - 1)), step)
         with m.If(self.start):
-            m.d.sync += following.eq(_constant(ENCODER_LANES) + count)
+            m.d.sync += following.eq(step + count)
         words = []
         for lane in range(ENCODER_LANES):
-            word = register(m, (_constant(lane) + count)[:SEED_BITS], f"count_{lane}")
+            word = register(m, (feature_steps(lane) + count)[:SEED_BITS], f"count_{lane}")
             for key in ROUND_KEYS[:EARLY_ROUNDS]:
                 word = mixed_once(word, key)
             word = register(m, word, f"word_{lane}")
@@ -141,8 +169,8 @@ class DrawLanes(wiring.Component):
         return m
 
 
-def _constant(features: int) -> Const:
-    """Return the step over some features."""
+def feature_steps(features: int) -> Const:
+    """Return the step of the counter of feature words over some features."""
     return Const(features * FEATURE_STEP & (1 << SEED_BITS) - 1, SEED_BITS)
 
 

@@ -1,4 +1,4 @@
-"""The encoder: from a source region in memory to a base region and draw regions in memory."""
+"""The encoder of a memory port: from a source region in memory to a base region and draw regions in memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS
-from bitlane.contract.layout import WORD_BITS
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.payloads import request_layout
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 from bitlane_hw.memory.writer import Writer
 
+from .beat_words import port_words
 from .core import EncoderCore
 from .payloads import encoder_layout
 from .region_buffer import RegionBuffer
@@ -22,6 +22,8 @@ from .source_reader import LINES_BITS, SourceReader
 
 class Encoder(wiring.Component):
     """Encode the rows of a source region, with the bits of the host's encoder (`docs/design.md`, "Encoder").
+
+    Each memory port has an encoder of its own, for its words of every beat. They share nothing but the settings.
 
     A run begins with a reset and `load`. It reads the source region once, and writes a base region, if wanted, and as
     many draw regions as `settings.sets` says. An error response appears in `read_response` or `write_response`; the
@@ -34,6 +36,8 @@ class Encoder(wiring.Component):
     ----------
     config : AcceleratorConfig
         Sizes of the build; with an encoder.
+    port_number : int, default=0
+        Number of the memory port.
 
     Members
     -------
@@ -42,11 +46,11 @@ class Encoder(wiring.Component):
     seed : 32 bits, in
         Seed of the group of the draw sets: see `RowWord`.
     source : address_bits, in
-        Address of the source region, a multiple of 128.
+        Address of the source region, a multiple of a burst.
     lines : 32 bits, in
         Bursts of 16 beats in the source region.
     regions : array of address_bits, in
-        Addresses of the base region and of each draw region, multiples of 128.
+        Addresses of the base region and of each draw region, multiples of a burst.
     load : 1 bit, in
         Take seed and addresses. High for two cycles or more before `enable` rises.
     enable : 1 bit, in
@@ -67,14 +71,14 @@ class Encoder(wiring.Component):
         Write channels of the memory port.
     """
 
-    def __init__(self, config: AcceleratorConfig):
-        self._config = config
-        sets = config.encoder
-        self._sizes = config.max_features, ENCODER_BASE_BITS, sets, config.outputs
+    def __init__(self, config: AcceleratorConfig, port_number: int = 0):
+        self._config, self._port_number = config, port_number
+        sets, features = config.encoder, config.max_features // config.shards
+        self._sizes = features, ENCODER_BASE_BITS, sets, config.outputs
         address = config.address_bits
         super().__init__(
             {
-                "settings": In(encoder_layout(config.max_features, ENCODER_BASE_BITS, sets)),
+                "settings": In(encoder_layout(features, ENCODER_BASE_BITS, sets, config.rows_per_beat)),
                 "seed": In(SEED_BITS),
                 "source": In(address),
                 "lines": In(LINES_BITS),
@@ -88,18 +92,20 @@ class Encoder(wiring.Component):
                 "write_response": Out(2),
                 "read_idle": Out(1),
                 "write_idle": Out(1),
-                "read": Out(AXI4Read(address, WORD_BITS)),
-                "write": Out(AXI4Write(address, WORD_BITS)),
+                "read": Out(AXI4Read(address, config.port_width)),
+                "write": Out(AXI4Write(address, config.port_width)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        layout = request_layout(config)
-        m.submodules.reader = reader = SourceReader(config.address_bits, config.fifo_beats)
-        m.submodules.core = core = EncoderCore(*self._sizes)
-        m.submodules.buffer = buffer = RegionBuffer(config.address_bits, len(self.regions), layout)
+        width, places = config.port_width, port_words(config, self._port_number)
+        m.submodules.reader = reader = SourceReader(config.address_bits, config.fifo_beats, width)
+        m.submodules.core = core = EncoderCore(*self._sizes, places, config.rows_per_beat, config.shards)
+        m.submodules.buffer = buffer = RegionBuffer(
+            config.address_bits, len(self.regions), request_layout(config), width
+        )
         m.submodules.writer = writer = Writer(config)
         connect(m, reader.beats, core.beats)
         for words, taken in zip(core.words, buffer.words, strict=True):

@@ -21,17 +21,33 @@ DIGITS_BITS = ENCODER_LANES * DIGIT_BITS  # one digit of each value of a part
 UNIFORM_BITS = 16  # of a random number that a draw compares
 
 
-def encoder_layout(max_features: int, base_bits: int, sets: int) -> data.StructLayout:
-    """Return the layout of the settings of an encoding. They are constant while it lasts."""
+GROUP_BITS = 24  # of the number of groups of an encoding
+
+
+def encoder_layout(max_features: int, base_bits: int, sets: int, rows_per_beat: int = 1) -> data.StructLayout:
+    """Return the layout of the settings of an encoding. They are constant while it lasts.
+
+    Parameters
+    ----------
+    max_features : int
+        Features of a row in a shard, at most.
+    base_bits, sets : int
+        Base bits of a code and draw sets, at most.
+    rows_per_beat : int, default=1
+        Rows of a group. With several of them the settings tell which groups have fewer: see `GroupRows`.
+    """
+    tail = range(rows_per_beat + 1)
+    tails = {"batch_groups": GROUP_BITS, "batch_tail": tail, "epoch_tail": tail} if rows_per_beat > 1 else {}
     return data.StructLayout(
         {
             "value_type": VALUE_TYPE,
             "last_part": range(max_features // ENCODER_LANES),  # index of the last part of a row
-            "rows": 24,
+            "rows": GROUP_BITS,  # groups of rows
             "base": 1,  # write base words and labels
             "base_digits": range(base_bits // DIGIT_BITS + 1),
             "sets": range(sets + 1),  # draw sets to write
             "first_set": range(GROUP_SETS),  # number of the first of them in its group
+            **tails,
         }
     )
 

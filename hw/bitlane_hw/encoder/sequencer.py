@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.encoding import ENCODER_LANES, ENTRY_WORDS, ValueType
 from bitlane.contract.layout import DIGIT_BITS, LABELS_PER_WORD, WORD_BITS
 
-from .payloads import RAW_BITS, encoder_layout, part_layout
+from .payloads import RAW_BITS, part_layout
 
 HALF = WORD_BITS // 2
 ENTRY_SHAPE = (ENCODER_LANES * ENTRY_WORDS - 1).bit_length()  # index of a beat among the entries of a part
@@ -18,8 +18,9 @@ ENTRY_SHAPE = (ENCODER_LANES * ENTRY_WORDS - 1).bit_length()  # index of a beat 
 class SourceSequencer(wiring.Component):
     """Take the beats of a source region and tell what they are: the table of scales, labels, and parts of rows.
 
-    A part is four values of a row. A beat holds two parts of uint8 values, one part of int16 values, or half a part of
+    A part is four values of a row. A word holds two parts of uint8 values, one part of int16 values, or half a part of
     float32 values. A row begins with a beat of its own: of the last beat, the half behind the last part is not used.
+    The words of a beat belong to different rows of a group, or to different shards, and are taken together.
 
     The last part of a chunk waits until the words of the chunk before have left the assembler, and until `room`. The
     first part of a row waits for the random words of the row. Without base words, labels are dropped.
@@ -29,12 +30,18 @@ class SourceSequencer(wiring.Component):
 
     Parameters
     ----------
-    max_features, base_bits, sets : int
-        As in `EncoderCore`.
+    layout : encoder_layout
+        Layout of the settings.
+    base_bits : int
+        Base bits of a code, at most.
     outputs : int
-        Label beats in front of every fourth row.
+        Label beats in front of every `label_groups` groups.
     label_cycles : int
         Cycles from one label beat to the next, at least: `WordAssembler` holds one.
+    words : int, default=1
+        Words of a beat.
+    label_groups : int, default=4
+        Groups whose labels share a beat, a power of two.
 
     Members
     -------
@@ -46,7 +53,7 @@ class SourceSequencer(wiring.Component):
         The FIFOs of the regions have room for the words of several chunks.
     rows_ready : 1 bit, in
         The random words of the next row are valid.
-    beats : stream of 64 bits, in
+    beats : stream of beats, in
         The source region.
     entry : 1 bit, out
         A beat of the table is taken.
@@ -60,30 +67,38 @@ class SourceSequencer(wiring.Component):
         Index of the part in its row.
     flags : part_layout, out
         Flags of the part.
-    values : array of 4 raw values, out
-        Values of the part.
+    values : array of raw values, out
+        The four values of the part in each word.
     done : 1 bit, out
         The last beat was taken.
     """
 
-    def __init__(self, max_features: int, base_bits: int, sets: int, outputs: int, label_cycles: int):
-        self._outputs, self._label_cycles = outputs, label_cycles
+    def __init__(
+        self,
+        layout: data.StructLayout,
+        base_bits: int,
+        outputs: int,
+        label_cycles: int,
+        words: int = 1,
+        label_groups: int = LABELS_PER_WORD,
+    ):
+        self._outputs, self._label_cycles, self._label_groups = outputs, label_cycles, label_groups
         self._base_bits = base_bits
-        parts = range(max_features // ENCODER_LANES)
+        parts = layout["last_part"].shape
         super().__init__(
             {
-                "settings": In(encoder_layout(max_features, base_bits, sets)),
+                "settings": In(layout),
                 "enable": In(1),
                 "room": In(1),
                 "rows_ready": In(1),
-                "beats": In(stream.Signature(WORD_BITS)),
+                "beats": In(stream.Signature(words * WORD_BITS)),
                 "entry": Out(1),
-                "entry_beat": Out(range(max_features * ENTRY_WORDS)),
+                "entry_beat": Out(ENTRY_SHAPE + Shape.cast(parts).width),
                 "label": Out(1),
                 "part": Out(1),
                 "part_index": Out(parts),
                 "flags": Out(part_layout()),
-                "values": Out(RAW_BITS).array(ENCODER_LANES),
+                "values": Out(RAW_BITS).array(words * ENCODER_LANES),
                 "done": Out(1),
             }
         )
@@ -91,7 +106,9 @@ class SourceSequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         settings, index = self.settings, self.part_index
-        of_four = Signal(range(LABELS_PER_WORD))
+        of_four = Signal(
+            range(self._label_groups), name="of_four"
+        )  # index of the group among those whose labels share a beat
         rows_left = Signal.like(settings.rows)
         output = Signal(range(self._outputs))
         row_last = Signal()
@@ -170,19 +187,25 @@ class SourceSequencer(wiring.Component):
     def _describe(self, m, row_last, second):
         """Drive the flags and the values of a part."""
         slot = self.part_index[: len(self.flags.slot)]
-        beat, first_half = self.beats.payload, Signal(WORD_BITS)
+        beat, first_half = self.beats.payload, Signal.like(self.beats.payload)
         with m.If(self.beats.valid & self.beats.ready):
             m.d.sync += first_half.eq(beat)
-        half = beat.word_select(second, HALF)
-        kind = self.settings.value_type
         m.d.comb += [
             self.flags.row_first.eq(self.part_index == 0),
             self.flags.slot.eq(slot),
             self.flags.chunk_last.eq(row_last | slot.all()),
         ]
-        for lane, value in enumerate(self.values):
-            real = Cat(first_half, beat).word_select(lane, RAW_BITS)
-            short = beat.word_select(lane, 16)
+        for place in range(len(beat) // WORD_BITS):
+            first_word, word = (each.word_select(place, WORD_BITS) for each in (first_half, beat))
+            values = self.values[place * ENCODER_LANES : (place + 1) * ENCODER_LANES]
+            self._select(m, values, word, first_word, second)
+
+    def _select(self, m, values, word, first_word, second):
+        """Drive the four values of a part from a word, and from the word before it."""
+        kind, half = self.settings.value_type, word.word_select(second, HALF)
+        for lane, value in enumerate(values):
+            real = Cat(first_word, word).word_select(lane, RAW_BITS)
+            short = word.word_select(lane, 16)
             # the bits above an integer have no meaning
             m.d.comb += value.eq(Cat(Mux(kind == ValueType.INT16, short, real)[:16], real[16:]))
             with m.If(kind == ValueType.UINT8):

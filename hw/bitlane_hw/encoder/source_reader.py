@@ -6,11 +6,16 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from bitlane.contract.layout import BURST_BEATS, WORD_BITS, WORD_BYTES
+from bitlane.contract.encoding import region_bytes
+from bitlane.contract.layout import BURST_BEATS, WORD_BITS
 from bitlane_hw.memory.axi import INCR, OKAY, AXI4Read, full_size
 
-LINE_BITS = (BURST_BEATS * WORD_BYTES - 1).bit_length()  # address bits inside a burst
 LINES_BITS = 32  # of the number of bursts
+
+
+def line_bits(width: int) -> int:
+    """Return the address bits inside a burst of 16 beats of `width` bits."""
+    return (region_bytes(width // 8) - 1).bit_length()
 
 
 class SourceReader(wiring.Component):
@@ -28,6 +33,8 @@ class SourceReader(wiring.Component):
         Width of an address.
     fifo_beats : int
         Size of the FIFO, a multiple of 16.
+    width : int, default=64
+        Bits of a beat.
 
     Members
     -------
@@ -36,10 +43,10 @@ class SourceReader(wiring.Component):
     enable : 1 bit, in
         Request bursts.
     address : address_bits, in
-        Address of the region, a multiple of 128.
+        Address of the region, a multiple of a burst.
     lines : 32 bits, in
         Number of bursts.
-    beats : stream of 64 bits, out
+    beats : stream of beats, out
         The beats.
     accepted : 1 bit, out
         A beat was accepted.
@@ -53,29 +60,29 @@ class SourceReader(wiring.Component):
         Read channels of the memory port.
     """
 
-    def __init__(self, address_bits: int, fifo_beats: int):
-        self._depth = fifo_beats
+    def __init__(self, address_bits: int, fifo_beats: int, width: int = WORD_BITS):
+        self._depth, self._width = fifo_beats, width
         super().__init__(
             {
                 "load": In(1),
                 "enable": In(1),
                 "address": In(address_bits),
                 "lines": In(LINES_BITS),
-                "beats": Out(stream.Signature(WORD_BITS)),
+                "beats": Out(stream.Signature(width)),
                 "accepted": Out(1),
                 "exhausted": Out(1),
                 "response": Out(2),
                 "idle": Out(1),
-                "axi": Out(AXI4Read(address_bits, WORD_BITS)),
+                "axi": Out(AXI4Read(address_bits, width)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        axi = self.axi
-        m.submodules.fifo = buffer = fifo.SyncFIFOBuffered(width=WORD_BITS, depth=self._depth)
+        axi, inside = self.axi, line_bits(self._width)
+        m.submodules.fifo = buffer = fifo.SyncFIFOBuffered(width=self._width, depth=self._depth)
         connect(m, buffer.r_stream, flipped(self.beats))
-        line = Signal(len(self.address) - LINE_BITS)
+        line = Signal(len(self.address) - inside)
         lines_left = Signal(LINES_BITS)
         room = Signal(range(self._depth + 1), init=self._depth)
         outstanding = Signal(range(self._depth // BURST_BEATS + 1))
@@ -89,7 +96,7 @@ class SourceReader(wiring.Component):
             self.idle.eq(~axi.arvalid & (outstanding == 0)),
             self.exhausted.eq((lines_left == 0) & (room == self._depth)),
             axi.arlen.eq(BURST_BEATS - 1),
-            axi.arsize.eq(full_size(WORD_BITS)),
+            axi.arsize.eq(full_size(self._width)),
             axi.arburst.eq(INCR),
             axi.rready.eq(1),
             buffer.w_stream.valid.eq(arrives),
@@ -100,12 +107,12 @@ class SourceReader(wiring.Component):
         with m.If(request):
             m.d.sync += [
                 axi.arvalid.eq(1),
-                axi.araddr.eq(Cat(Const(0, LINE_BITS), line)),
+                axi.araddr.eq(Cat(Const(0, inside), line)),
                 line.eq(line + 1),
                 lines_left.eq(lines_left - 1),
             ]
         with m.If(self.load):
-            m.d.sync += [line.eq(self.address[LINE_BITS:]), lines_left.eq(self.lines)]
+            m.d.sync += [line.eq(self.address[inside:]), lines_left.eq(self.lines)]
         taken = self.beats.valid & self.beats.ready
         m.d.sync += room.eq(room + taken - (request << (BURST_BEATS - 1).bit_length()))
         m.d.sync += outstanding.eq(outstanding + asked - (arrives & axi.rlast))

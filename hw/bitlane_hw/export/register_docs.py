@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
+from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType
 from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.further import FurtherLoss
 from bitlane.contract.layout import (
+    BURST_BEATS,
     CHUNK_MODEL_BYTES,
     CODEBOOK_BITS,
     DIGIT_BITS,
@@ -73,12 +74,14 @@ RULES = (
 
 
 ENCODING_RULES = (
-    "features is 1 to max_features, groups, which counts rows, is 1 to "
-    f"{MAX_ROWS}, base_digits is at most {ENCODER_BASE_BITS // DIGIT_BITS}",
+    f"features is 1 to max_features, groups is 1 to {MAX_ROWS}, base_digits is at most "
+    f"{ENCODER_BASE_BITS // DIGIT_BITS}",
+    "with several rows a beat, port_bits / 64 / S of them, batch_groups, batch_tail and epoch_tail follow the rules "
+    "of a run; otherwise they are ignored",
     f"value_type is at most {max(ValueType):d}, encode_sets is at most encoder",
     "encode_base is 1, or encode_sets is not 0",
-    "source_address, base_address, draw_address and draw_stride are multiples of "
-    f"{REGION_BYTES}; the addresses are below 2**address_bits",
+    f"source_address, base_address, draw_address and draw_stride are multiples of {BURST_BEATS} beats of a port, "
+    f"{BURST_BEATS} * port_bits / (8 N) bytes; the addresses are below 2**address_bits, those of further ports too",
     "source_lines covers the table, the labels and all rows; otherwise some words may have been written",
 )
 

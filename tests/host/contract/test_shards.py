@@ -206,7 +206,7 @@ def test_sizes_of_a_build_and_of_data_agree() -> None:
         ({"shards": 3}, "shards=3 must be one of 1, 2, 4, 8, and at most width / 64 = 8"),
         ({"shards": 4, "width": 128}, "shards=4 must be one of 1, 2, 4, 8, and at most width / 64 = 2"),
         ({"shards": 4, "max_features": 128}, "max_features=128 must be a power of two of at least 256"),
-        ({"shards": 2, "encoder": 1}, "encoder=1 needs width=64"),
+        ({"level_slots": 1024, "encoder": 1}, "encoder=1 needs level_slots=0, not level_slots=1024"),
         ({"ports": 4, "width": 128}, "ports=4 must be one of 1, 2, 4, 8, 16, and each must have 64 to 512 of the 128"),
         ({"ports": 3}, "ports=3 must be one of 1, 2, 4, 8, 16, "),
         (

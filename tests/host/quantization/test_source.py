@@ -17,6 +17,67 @@ from bitlane.quantization.source import pack_scales, pack_source, value_type
 BASE_BITS = 14
 
 
+WIDE = [(1, 1, 1), (4, 1, 2), (1, 4, 1), (2, 8, 4), (8, 8, 16)]  # rows of a beat, shards, ports
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", WIDE, ids=str)
+def test_each_word_of_a_beat_is_a_region_of_its_own(dtype, shape, seed) -> None:
+    """The words with the same place in every beat are the source region of some rows and features for a narrow build.
+
+    They are every so many rows of each batch, and 32 features of each chunk; missing rows and features are 0.
+    """
+    rng, (per_beat, shards, ports) = np.random.default_rng(seed), shape
+    rows, n, outputs = int(rng.integers(1, 150)), int(rng.integers(1, 600)), int(rng.integers(1, 4))
+    X = random_table(rng, dtype, rows, n)
+    X[:, -1], labels = 0, rng.integers(-9, 9, (rows, outputs)).astype(np.int16)
+    scales = rng.integers(1 << 23, 1 << 24, n) * 2.0 ** rng.integers(-9, 9, n)
+    mapped = PositionMap(np.arange(n), scales, rng.integers(-9, 9, n).astype(np.float64), 4)
+    wide = Geometry.of(Precision(4), n, rows, int(rng.integers(1, rows + 1)), per_beat, outputs, shards, ports)
+    kind = value_type(dtype)
+    found = pack_source(X, labels, mapped, wide, BASE_BITS).reshape(-1, shards, per_beat)
+    assert len(found) == source_beats(kind, n, wide.groups, outputs, shards)
+    slots = [
+        row for batch in range(0, rows, wide.batch) for row in padded(batch, min(batch + wide.batch, rows), per_beat)
+    ]
+    missing = n // (32 * shards) * 32 + min(n % (32 * shards), 32)  # features of the first shard
+    together = 4 * shards
+    for shard in range(shards):
+        columns = [at + i for at in range(32 * shard, n + 32 * shards * 2, 32 * shards) for i in range(32)][:missing]
+        of_shard = PositionMap(np.arange(missing), *(taken(v, columns) for v in (scales, mapped.offsets)), 4)
+        for row in range(per_beat):
+            some = slots[row::per_beat]
+            narrow = Geometry.of(Precision(4), missing, len(some), len(some), outputs=outputs)
+            values = taken(taken(X, some).T, columns).T
+            expected = pack_source(values, taken(labels, some), of_shard, narrow, BASE_BITS)
+            at = table_beats(missing)
+            assert found[:at, shard, row].tolist() == expected[:at].tolist()
+            ours, theirs = at, at  # beats of the wide and of the narrow region
+            for first in range(0, len(some), 4):
+                if first % together == 0:
+                    fields, ours = found[ours : ours + outputs, shard, row], ours + outputs
+                theirs += outputs
+                if first % together == 4 * shard:
+                    assert fields.tolist() == expected[theirs - outputs : theirs].tolist()
+                count = row_beats(kind, missing) * len(some[first : first + 4])
+                assert found[ours : ours + count, shard, row].tolist() == expected[theirs : theirs + count].tolist()
+                ours, theirs = ours + count, theirs + count
+            assert ours == len(found)
+
+
+def padded(start: int, stop: int, per_beat: int) -> list[int]:
+    """Rows from `start` on, with -1 up to complete groups."""
+    return [*range(start, stop), *[-1] * (-(stop - start) % per_beat)]
+
+
+def taken(values, some):
+    """Values at some places, and 0 for places that are not there."""
+    there = np.array([0 <= place < len(values) for place in some])
+    found = np.zeros((len(some), *values.shape[1:]), values.dtype)
+    found[there] = values[np.array(some)[there]]
+    return found
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("stored_intercept", [0.0, 1.0])
 def test_rows_and_labels(dtype, stored_intercept, seed) -> None:
@@ -69,8 +130,5 @@ def test_refusals() -> None:
     mapped = position_map(scaling, Precision(4))
     with pytest.raises(DataError, match="reads uint8, int16 and float32, not float64"):
         pack_source(X, y.astype(np.int16), mapped, Geometry(2, 3, 1, True, 1), BASE_BITS)
-    with pytest.raises(DataError, match=r"rows_per_beat=2: .* one row per beat"):
-        geometry = Geometry(2, 3, 1, True, 1, rows_per_beat=2)
-        pack_source(X.astype(np.float32), y.astype(np.int16), mapped, geometry, BASE_BITS)
     with pytest.raises(DataError, match="stored feature 1 is beyond the scales of the hardware encoder"):
         pack_scales(mapped._replace(multipliers=np.array([1.0, 2.0**700])), BASE_BITS)

@@ -17,10 +17,7 @@ def test_regions(seed: int) -> None:
         given, geometry = case.settings, case.geometry
         settings = EncodeSettings(
             ValueType(given["value_type"]),
-            geometry.features,
-            given["rows"],
-            outputs,
-            given["base_digits"],
+            geometry,
             bool(given["base"]),
             given["sets"],
             DrawSet(case.seed, given["first_set"]),

@@ -52,7 +52,7 @@ def test_every_field_has_an_option(made: list[Core], tmp_path: Path, capsys: pyt
     ("options", "message"),
     [
         (["--width", "96"], "width=96 must be one of 64, 128, 256, 512"),
-        (["--encoder", "1", "--width", "128"], "encoder=1 needs width=64 and level_slots=0"),
+        (["--encoder", "1", "--level-slots", "1024"], "encoder=1 needs level_slots=0"),
         (["--row-buffer-beats", "64"], "row_buffer_beats=64 must be at least 65"),
         (["--top", "a b"], "top='a b' is no name of a module"),
         (["--width", "512", "--memory-ports", "2"], "memory_ports=2: width=512 must be 256"),

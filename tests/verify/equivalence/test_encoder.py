@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.layout import BURST_BEATS
 from bitlane.contract.modes import ErrorCode
@@ -18,6 +19,7 @@ from bitlane_verify.equivalence.interrupted import Interrupted
 from bitlane_verify.equivalence.rig import random_stalls
 
 RUNS = 60
+WIDE = AcceleratorConfig(width=256, shards=2, ports=2, max_features=256, row_buffer_beats=512, encoder=2)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,16 @@ def rig():
 
 def test_random_encodings(rig, seed):
     assert [str(run) for i in range(RUNS) if (run := rig.run(seed + i)).wrong] == []
+
+
+@pytest.mark.slow  # builds a simulator of 256 bits
+def test_random_encodings_of_wide_beats(seed):
+    """Two ports with two rows of one shard each, encoded in step; batches may end with a short group."""
+    rig = EncoderRig(WIDE)
+    try:
+        assert [str(run) for i in range(RUNS) if (run := rig.run(seed + i)).wrong] == []
+    finally:
+        rig.close()
 
 
 @pytest.mark.parametrize("happening", ["abort", "reset"])

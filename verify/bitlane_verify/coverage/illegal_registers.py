@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.encoding import ENCODER_BASE_BITS, REGION_BYTES, ValueType
+from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType, region_bytes
 from bitlane.contract.formats import DECAY_RANGE
 from bitlane.contract.layout import CHUNK, CODEBOOK_BITS, DIGIT_BITS, MAX_DIGITS, MAX_EPOCHS, MAX_ROWS, level_slots
 from bitlane.contract.modes import Loss
 from bitlane.contract.prng import MAX_CUT
-from bitlane.contract.registers import REGISTERS, address_registers
+from bitlane.contract.registers import REGISTERS, SOURCE_ADDRESS, address_registers, of_port
 
 STRIDES = ("base_stride", "draw_stride")
 Values = dict[str, int]  # of registers and fields, by name
@@ -50,7 +50,9 @@ def illegal_registers(config: AcceleratorConfig) -> dict[str, Values]:
 
 def illegal_encodings(config: AcceleratorConfig) -> dict[str, Values]:
     """Return, for each rule for an encoding, values that break it when the other registers are legal."""
-    addresses = ("source_address", "base_address", "draw_address")
+    names = (SOURCE_ADDRESS, "base_address", "draw_address")
+    addresses = [of_port(name, port) for name in names for port in range(config.ports)]
+    misaligned = region_bytes(config.port_bytes) // 2
     rules: dict[str, Values] = {
         "no features": {"features": 0},
         "features": {"features": config.max_features + 1},
@@ -61,7 +63,11 @@ def illegal_encodings(config: AcceleratorConfig) -> dict[str, Values]:
         "draw sets": {"encode_sets": config.encoder + 1},
         "no regions": {"encode_base": 0, "encode_sets": 0},
     }
-    rules |= {f"{name} misaligned": {name: REGION_BYTES // 2} for name in (*addresses, "draw_stride")}
+    if config.rows_per_beat > 1:
+        rules |= {"no batch": {"batch_groups": 0}, "batch": {"batch_groups": MAX_ROWS + 1}}
+        for tail in ("batch_tail", "epoch_tail"):
+            rules |= {f"no {tail}": {tail: 0}, tail: {tail: config.rows_per_beat + 1}}
+    rules |= {f"{name} misaligned": {name: misaligned} for name in (*addresses, "draw_stride")}
     beyond = [name for name in addresses if REGISTERS[name].bits > config.address_bits]
     return rules | {f"{name} beyond the port": {name: 1 << config.address_bits} for name in beyond}
 

@@ -23,12 +23,11 @@ from bitlane.contract.cycles import MemoryTiming
 from bitlane.contract.encoder_cycles import predict_encoding
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.geometry import Geometry
-from bitlane.contract.layout import WORD_BYTES
 from bitlane.contract.packing import Words
 from bitlane.contract.precision import Precision
 from bitlane.devices.emulator import EmulatorDevice
 from bitlane.devices.protocol import Device
-from bitlane.driver.buffers import SampleBuffers
+from bitlane.driver.buffers import SampleBuffers, SourceBuffers
 from bitlane.driver.driver import Driver
 from bitlane.driver.encoding import Encoding, region_words
 from bitlane.driver.job import Counters
@@ -88,6 +87,7 @@ class EncodingCase:
         dtype = list(VALUE_TYPES)[chosen.integers(len(VALUE_TYPES))]
         features = int((config.max_features + 1) ** chosen.random())
         rows = 2 + int(min(200, VALUES // features) ** chosen.random())
+        batch = rows if chosen.random() < 0.3 else int(chosen.integers(1, rows + 1))  # its last group may be short
         double = bool(chosen.random() < 0.75)
         bits = 2 * int(chosen.integers(1, ENCODER_BASE_BITS // 2 + 1 + double))
         precision = Precision(bits, "double" if double else "nearest")
@@ -99,7 +99,16 @@ class EncodingCase:
         encoder = SampleEncoder(X, y, scaling, precision, seed, first_row=first)
         if not encoder.device_can_encode(ENCODER_BASE_BITS):  # a narrow column far from 0
             return cls.random(chosen, seed, config)
-        geometry = Geometry.of(precision, scaling.stored_features, rows, rows, outputs=config.outputs)
+        geometry = Geometry.of(
+            precision,
+            scaling.stored_features,
+            rows,
+            batch,
+            config.rows_per_beat,
+            config.outputs,
+            config.shards,
+            config.ports,
+        )
         numbers = _numbers(chosen) if double else []
         base = not numbers or bool(chosen.integers(2))
         sets = [encoder.device_set(number) for number in numbers]
@@ -128,24 +137,19 @@ def _numbers(chosen: Random) -> list[int]:
 
 def encoded(device: Device, encoding: Encoding, source: Words) -> tuple[list[Words], list[Counters]]:
     """Return base region and draw regions that a device writes, and the counters of each start."""
-    geometry, apart = encoding.geometry, region_words(encoding.geometry.draw_words)
-    with SampleBuffers(
-        device, geometry, geometry.base_words * encoding.writes_base, apart * len(encoding.sets)
-    ) as samples:
-        buffer = device.allocate(encoding.source_words * WORD_BYTES)
-        try:
-            buffer.array[: len(source)] = source
-            device.flush(buffer)
-            counters = Driver(device).encode(encoding, samples, buffer)
-        finally:
-            buffer.free()
-        regions = []
-        for base in samples.base:
-            device.invalidate(base)
-            regions.append(base.array.copy())
-        for draws in samples.draws:
-            device.invalidate(draws)
-            regions += list(draws.array.reshape(-1, apart)[:, : geometry.draw_words].copy())
+    geometry, apart = encoding.geometry, region_words(encoding.geometry)
+    with (
+        SampleBuffers(
+            device, geometry, geometry.base_words * encoding.writes_base, apart * len(encoding.sets)
+        ) as samples,
+        SourceBuffers(device, geometry, encoding.source_words) as buffers,
+    ):
+        buffers.fill(source)
+        counters = Driver(device).encode(encoding, samples, buffers)
+        base, draws = samples.read()
+        regions = [base.copy()] if samples.base else []
+        if samples.draws:
+            regions += list(draws.reshape(-1, apart)[:, : geometry.draw_words].copy())
         return regions, counters
 
 
@@ -233,8 +237,9 @@ class EncoderRig:
             expected = predict_encoding(step.geometry, step.value_type, step.writes_base, len(step.sets), timing)
             if not expected.least <= counted.cycles <= expected.most:
                 wrong.append(f"start {i}: {counted.cycles} cycles, predicted {expected.least} to {expected.most}")
-            if counted.beats != step.source_words:
-                wrong.append(f"start {i}: {counted.beats} beats instead of {step.source_words}")
+            beats = step.source_words // step.geometry.words_per_beat
+            if counted.beats != beats:
+                wrong.append(f"start {i}: {counted.beats} beats instead of {beats}")
         return wrong
 
     def close(self) -> None:

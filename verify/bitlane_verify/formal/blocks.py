@@ -12,7 +12,9 @@ from bitlane_hw.datapath.codebook import CodebookLookup, CodebookMemory
 from bitlane_hw.datapath.rounding import ModelRounding, ScaledGradientRounding
 from bitlane_hw.datapath.table_dot import TableDot
 from bitlane_hw.datapath.table_pass import TablePass
+from bitlane_hw.encoder.beat_words import BeatWord
 from bitlane_hw.encoder.encoder import Encoder
+from bitlane_hw.encoder.payloads import encoder_layout
 from bitlane_hw.zynq.hp_port import ZYNQ_7000
 from bitlane_hw.zynq.two_ports import WIDTH, TwoPortAccelerator
 
@@ -44,6 +46,14 @@ ARGUMENTS = {
     "fifo_beats": CONFIG.fifo_beats,
     "regions": 3,
     "request_layout": request_layout(CONFIG),
+    "port_number": 0,
+    "width": 64,
+    "layout": encoder_layout(CONFIG.max_features, 4, 2),
+    "words": 2,
+    "label_groups": 8,
+    "places": (BeatWord(0, 0), BeatWord(0, 1)),
+    "row": 1,
+    "rows": 2,
 }
 # Of blocks that only some builds have.
 CONFIGS = {

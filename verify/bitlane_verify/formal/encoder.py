@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from amaranth.hdl import Cat, Mux
 
-from bitlane.contract.encoding import REGION_BYTES, ValueType
+from bitlane.contract.encoding import ValueType, region_bytes
 from bitlane.contract.layout import BURST_BEATS, WORD_BITS
 from bitlane_hw.common.payloads import request_layout
 from bitlane_hw.encoder.core import EncoderCore
+from bitlane_hw.encoder.payloads import encoder_layout
 from bitlane_hw.encoder.region_buffer import DEPTH, RegionBuffer
 from bitlane_hw.encoder.sequencer import SourceSequencer
 from bitlane_hw.encoder.source_reader import SourceReader
@@ -23,7 +24,7 @@ ENCODER = replace(CONFIG, encoder=2)
 BASE_BITS, SETS, OUTPUTS, LABEL_CYCLES = 4, 2, 2, 5
 CORE_BASE_BITS, CORE_DEPTH = 4, 14
 BURST_BITS = (BURST_BEATS - 1).bit_length()
-LINE_OFFSET = REGION_BYTES.bit_length() - 1
+LINE_OFFSET = region_bytes(CONFIG.port_bytes).bit_length() - 1
 
 
 def source_reader(harness: ProofHarness) -> None:
@@ -168,7 +169,7 @@ PROOFS = (
     Proof(
         "source_sequencer",
         "beats of a source region are taken in order; chunks and labels keep their distances",
-        lambda: SourceSequencer(CONFIG.max_features, BASE_BITS, SETS, OUTPUTS, LABEL_CYCLES),
+        lambda: SourceSequencer(encoder_layout(CONFIG.max_features, BASE_BITS, SETS), BASE_BITS, OUTPUTS, LABEL_CYCLES),
         source_sequencer,
         covers=20,
     ),
