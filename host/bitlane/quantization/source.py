@@ -35,6 +35,7 @@ VALUE_TYPES: dict[np.dtype[Any], ValueType] = {
     np.dtype(np.int16): ValueType.INT16,
     np.dtype(np.float32): ValueType.FLOAT32,
 }
+BLOCK_VALUES = 1 << 16  # values that are packed at a time: what a cache holds
 SHIFT_LIMIT = 1 << SHIFT_BITS - 1
 OFFSET_RATIO = 1 << 16  # |center| / scale is below it: then no product needs a shift to the left
 
@@ -74,26 +75,48 @@ def pack_source(X: Matrix, labels: NDArray[np.int16], mapped: PositionMap, geome
     DataError
         Values of another type, or scales that the hardware cannot hold.
     """
-    kind = value_type(X.dtype)
+    kind, words = value_type(X.dtype), geometry.words_per_beat
     table = _spread_table(pack_scales(mapped, base_bits), geometry)
-    words, together = geometry.words_per_beat, geometry.label_groups
+    together, outputs, beats = (
+        geometry.label_groups,
+        geometry.outputs,
+        row_beats(kind, geometry.features, geometry.shards),
+    )
     sets = -(-geometry.groups // together)  # of the groups whose labels share a beat
-    beats = row_beats(kind, geometry.features, geometry.shards)
-    raw = np.zeros((sets * together * geometry.rows_per_beat, _even_features(geometry)), X.dtype)
-    slots: slice | NDArray[np.intp] = slice(geometry.rows)
-    if geometry.rows_per_beat > 1:
-        slots = geometry.slots(range(geometry.groups))
-    raw[slots, : geometry.features] = X[:, mapped.columns]
-    if not mapped.multipliers[-1]:  # the stored feature of an intercept, whose column is any
-        raw[:, geometry.features - 1] = 0
-    apart = _to_shards(raw, geometry)[:, :, : beats * WORD_BYTES // X.itemsize]
-    rows = np.ascontiguousarray(apart).view(np.uint64).reshape(-1, geometry.rows_per_beat, geometry.shards, beats)
-    of_sets = rows.transpose(0, 3, 2, 1).reshape(sets, together * beats * words)
+    every = np.zeros(len(table) + sets * (outputs + together * beats) * words, np.uint64)
+    every[: len(table)] = table
+    of_sets = every[len(table) :].reshape(sets, outputs + together * beats, geometry.shards, geometry.rows_per_beat)
     only_labels = replace(geometry, base_digits=0, draws=True)
     label_words = shard_base(pack_labels(labels, only_labels.unsharded), only_labels)
-    every = np.concatenate([label_words.reshape(sets, -1), of_sets], axis=1).reshape(-1)
+    of_sets[:, :outputs] = label_words.reshape(sets, outputs, *of_sets.shape[2:])
+    rows = of_sets[:, outputs:].reshape(sets, together, beats, *of_sets.shape[2:])
+    step = max(1, BLOCK_VALUES // (together * geometry.rows_per_beat * _even_features(geometry)))
+    for first in range(0, sets, step):
+        some = range(first * together, min((first + step) * together, geometry.groups))
+        apart = _to_shards(_raw_rows(X, mapped, geometry, some), geometry)[:, :, : beats * WORD_BYTES // X.itemsize]
+        packed = np.ascontiguousarray(apart).view(np.uint64)
+        in_groups = packed.reshape(-1, geometry.rows_per_beat, geometry.shards, beats).transpose(0, 3, 2, 1)
+        rows[first : first + step] = in_groups.reshape(-1, together, *in_groups.shape[1:])
     missing = -geometry.groups % together * beats * words
-    return np.concatenate([table, every[: len(every) - missing]])
+    return every[: len(every) - missing]
+
+
+def _raw_rows(X: Matrix, mapped: PositionMap, geometry: Geometry, groups: range) -> NDArray[Any]:
+    """Return the stored columns of the rows of some groups, [rows, n], with zeros up to complete chunks and groups.
+
+    The groups are filled up to a multiple of those whose labels share a beat.
+    """
+    some, slots = geometry.rows_of(groups), geometry.slots(groups)
+    complete = -(-len(groups) // geometry.label_groups) * geometry.label_groups * geometry.rows_per_beat
+    raw = np.zeros((complete, _even_features(geometry)), X.dtype)
+    stored = raw[:, : geometry.features]
+    if slots[-1] == len(slots) - 1:  # no row is missing between
+        np.take(X[some], mapped.columns, axis=1, out=stored[: len(slots)], mode="clip")
+    else:
+        stored[slots] = X[some][:, mapped.columns]
+    if not mapped.multipliers[-1]:  # the stored feature of an intercept, whose column is any
+        stored[:, -1] = 0
+    return raw
 
 
 def _even_features(geometry: Geometry) -> int:

@@ -20,8 +20,8 @@ from bitlane.support.text import align_columns
 from bitlane_studies.command import run
 from bitlane_studies.float_sgd import Floats
 
-from .accelerator import CARDS, LINK_BYTES, PredictedBuild, phase_table, shipped
-from .programs import FLOAT, PACKED, MeasuredFit, measure, on_several_cores
+from .accelerator import CARDS, LINK_WRITE, PredictedBuild, encoder_table, pack_seconds, phase_table, shipped
+from .programs import FLOAT, PACKED, MeasuredFit, cores, measure, on_several_cores
 from .table import BATCHES, EPOCHS, ROWS, mnist
 
 HEAD = ("batch", "program", "where", "million rows/s", "train, s", "all, s", "all over numpy", "loss over numpy")
@@ -58,32 +58,43 @@ def batch_lines(
 
 
 def compared(X: Floats, y: Floats, repeats: int) -> list[list[tuple[str, ...]]]:
-    """Return both tables: all programs by batch size, and a fit by phase, for X [rows, n] and y [rows]."""
+    """Return three tables for X [rows, n] and y [rows]: all programs by batch size, and a fit by phase.
+
+    In the second the host encodes, and in the third the encoders on the card.
+    """
     features = len(fit_scaling(X, y[:, None]).active)
     table: list[tuple[str, ...]] = [HEAD]
     phases: list[tuple[str, ...]] = []
+    encoders: list[tuple[str, ...]] = []
+    with cores(1):
+        pack = pack_seconds(X, y, repeats)
     for batch in BATCHES:
         found = measure(X, y, batch, repeats)
         table += batch_lines(found, len(X), features, batch)
         of_batch: list[tuple[Any, ...]] = phase_table(found[PACKED, 1].phases, len(X), features, batch)
         phases += [("batch", *of_batch[0])] if not phases else []
         phases += [(str(batch), *cells) for cells in of_batch[1:]]
-    return [table, phases]
+        of_batch = encoder_table({**found[PACKED, 1].phases, "pack": pack}, len(X), features, batch)
+        encoders += [("batch", *of_batch[0])] if not encoders else []
+        encoders += [(str(batch), *cells) for cells in of_batch[1:]]
+    return [table, phases, encoders]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Train MNIST with every program, side by side.")
     parser.add_argument("--repeats", type=int, default=3, help="fits that count (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of MNIST (default: %(default)s)")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", UserWarning)  # constant columns
     load = os.getloadavg()[0]
-    everything, phases = compared(*mnist(options.rows), options.repeats)
+    everything, phases, encoders = compared(*mnist(options.rows), options.repeats)
     print(f"load of this machine before: {load:.1f}; other programs on its cores disturb seconds more than ratios")
     print(align_columns(everything, left=3))
-    print(f"\nA fit with 4 bits by phase; the link to a card at {LINK_BYTES / 1e9:.0f} GB/s, assumed")
+    print(f"\nA fit with 4 bits by phase; the host encodes, and the link to a card takes {LINK_WRITE / 1e9:.1f} GB/s")
     print(align_columns(phases, left=2))
+    print("\nThe same with encoders on the card")
+    print(align_columns(encoders, left=2))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,17 @@ import pytest
 from bitlane.contract.cycles import predict
 from bitlane.contract.geometry import Geometry
 from bitlane.contract.precision import Precision
-from bitlane_studies.when_it_wins.accelerator import CALL, CARDS, LINK_BYTES, PredictedBuild, phase_table, shipped
+from bitlane_studies.when_it_wins.accelerator import (
+    CALL,
+    CARDS,
+    LINK_READ,
+    LINK_WRITE,
+    PredictedBuild,
+    encoder_table,
+    pack_seconds,
+    phase_table,
+    shipped,
+)
 from bitlane_studies.when_it_wins.table import EPOCHS
 
 
@@ -46,12 +56,38 @@ def test_a_fit_by_phase_on_a_card() -> None:
     build = replace(CARDS[0], rows_per_beat=1, ports=1)
     head, *lines = phase_table(host, 400_000, 64, 16, [build])
     assert len(head) == 3 and [line[1] for line in lines[:6]] == ["100.0", "200.0", "50.0", "400.0", "0.0", "750.0"]
-    transfer = 8 * (400_000 * 18 + 100_000) / LINK_BYTES
+    transfer = 8 * (400_000 * 18 + 100_000) / LINK_WRITE
     train = build.train(400_000, 64, 16, 4)
-    back = 256 / LINK_BYTES + CALL
+    back = 256 / LINK_READ + CALL
     parts = [0.1, 0.2, transfer, train, back]
     sums = [sum(parts), sum(parts[2:]), sum(parts[3:])]
     assert [line[2] for line in lines] == [f"{1e3 * each:.1f}" for each in (*parts, *sums)]
+
+
+def test_a_fit_by_phase_with_encoders_on_a_card() -> None:
+    """One port of 64 bits: a row of 64 float32 values has 32 words, every fourth row a word of labels, and a feature
+    two words of scales. A row takes 32 cycles, which its 2 + 8 * 2 words to write do not delay.
+    """
+    build = replace(CARDS[0], rows_per_beat=1, ports=1)
+    _, *lines = encoder_table({"prepare": 0.1, "pack": 0.2}, 400_000, 64, 16, [build])
+    words = 400_000 * 32 + 100_000 + 128
+    transfer, encode = 8 * words / LINK_WRITE, words / build.clock_mhz / 1e6
+    train, back = build.train(400_000, 64, 16, 4), 256 / LINK_READ + CALL
+    parts = [0.1, 0.2, transfer, encode, train, back]
+    sums = [sum(parts), sum(parts[1:]), sum(parts[3:]), sum(parts[4:])]
+    assert [float(line[1]) for line in lines] == pytest.approx([1e3 * each for each in (*parts, *sums)], abs=0.06)
+
+
+def test_sixteen_ports_encode_as_many_times_the_rows_of_a_narrow_build(seed: int) -> None:
+    """Each of their 64 words takes 4 values a cycle. Rows of 2,048 features fill all words."""
+    narrow, rows = replace(CARDS[0], rows_per_beat=1), 80_000 + 64 * int(np.random.default_rng(seed).integers(100))
+    times = narrow.encode(rows, 2048, 64, 4) / CARDS[2].encode(rows, 2048, 64, 4)
+    assert times == pytest.approx(64, rel=0.01)
+
+
+def test_packing_of_raw_rows_takes_time(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(300, 20)).astype(np.float32)
+    assert pack_seconds(X, X[:, 0], 2) > 0
 
 
 def test_one_more_port_is_a_parameter() -> None:
