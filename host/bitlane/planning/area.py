@@ -128,7 +128,7 @@ def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
     """Return what a resource of a build grows with.
 
     Memories are buffers of a column, and weights of an output. Logic is update lanes of an output, and dot and gradient
-    lanes of an output and a column.
+    lanes of an output and a column. An encoder has lanes for each word of a beat, and the rest counts as often.
     """
     columns, outputs = config.rows_per_beat, config.outputs
     return [
@@ -137,8 +137,8 @@ def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
         columns if resource == "bram36" else columns * outputs,
         columns * config.table_lanes,
         outputs * config.random_rounding,
-        float(config.encoder > 0),
-        config.encoder,
+        float(config.words_per_beat * (config.encoder > 0)),
+        config.words_per_beat * config.encoder,
         config.shards - 1,
         config.ports - 1,
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 
 from bitlane.contract.state import ModelState
@@ -14,6 +16,7 @@ from bitlane.driver.job import JobResult
 from bitlane.driver.trace import OnEpoch
 from bitlane.support.phases import PhaseClock
 
+from .kept_samples import KeptSamples
 from .launches import Launch, launches
 from .on_device import device_encoding, run_encoded_launches
 from .plan import ExecutionPlan
@@ -27,6 +30,8 @@ def run_launches(
     state: ModelState,
     on_epoch: OnEpoch | None = None,
     clock: PhaseClock | None = None,
+    kept: KeptSamples | None = None,
+    key: Hashable = None,
 ) -> Iterator[tuple[Launch, JobResult]]:
     """Run all launches of a plan, one after the other, and yield each with its result.
 
@@ -46,13 +51,30 @@ def run_launches(
         As for `Driver.run`, for launches over all rows: those over some rows end no epoch, or count it with others.
     clock : PhaseClock, optional
         Counts the phases "encode", "copy" (of samples to the device) and "train".
+    kept : KeptSamples, optional
+        Where samples stay for later trainings, if the plan is one launch.
+    key : hashable
+        `samples_key` of the samples.
     """
     clock = clock or PhaseClock()
+    keep = None
+    if kept is not None and plan.launch_epochs == plan.epochs - plan.first_epoch:
+        if (held := kept.find(key)) is not None:
+            again = replace(held[0], epochs=plan.launch_epochs)
+            with clock.during("train"):
+                result = driver.run(again.job(plan, state), on_epoch, held[1])
+            yield again, result
+            return
+        kept.free()  # room for these
+        keep = partial(kept.hold, key)
     if (how := device_encoding(driver.config, plan, encoder)) is not None:
-        yield from run_encoded_launches(driver, how, encoder, state, on_epoch, clock)
+        one = how.plan.launch_epochs == plan.launch_epochs  # beside the raw rows, too
+        yield from run_encoded_launches(driver, how, encoder, state, on_epoch, clock, keep if one else None)
         return
     with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered, clock) as buffer:
         while (launch := buffer.launch) is not None:
+            if keep is not None:
+                keep(launch, buffer.give())
             report = on_epoch if launch.covers_all_rows else None
             with clock.during("train"):
                 result = driver.run(launch.job(plan, state), report, buffer.samples, buffer.prefetch)
@@ -94,6 +116,11 @@ class DoubleBuffer:
     def samples(self) -> SampleBuffers:
         """The buffers with the samples of the current launch."""
         return self._buffers[0]
+
+    def give(self) -> SampleBuffers:
+        """Return the buffers of the only launch; the caller frees them."""
+        self._stack.pop_all()
+        return self.samples
 
     @property
     def prefetch(self) -> Callable[[], None]:

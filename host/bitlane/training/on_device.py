@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS, ValueType
 from bitlane.contract.layout import WORD_BYTES
-from bitlane.contract.packing import Words
 from bitlane.contract.state import ModelState
 from bitlane.driver.buffers import SampleBuffers, SourceBuffers
 from bitlane.driver.driver import Driver
@@ -22,6 +18,7 @@ from bitlane.driver.trace import OnEpoch
 from bitlane.quantization.source import value_type
 from bitlane.support.phases import PhaseClock
 
+from .kept_samples import elsewhere
 from .launches import Launch
 from .plan import ExecutionPlan
 from .samples import SampleEncoder
@@ -76,16 +73,20 @@ def run_encoded_launches(
     state: ModelState,
     on_epoch: OnEpoch | None,
     clock: PhaseClock,
+    keep: Callable[[Launch, SampleBuffers], None] | None = None,
 ) -> Iterator[tuple[Launch, JobResult]]:
     """Run all launches of a plan, as `double_buffer.run_launches`, each after an encoding on the device.
 
-    The phase "encode" counts the device's encoder, and "copy" the raw rows.
+    The phase "encode" counts the device's encoder, and "copy" the raw rows. With `keep` the plan is one launch, and its
+    buffers are given to `keep` once the samples are encoded.
     """
     plan, geometry, device = how.plan, how.plan.geometry, driver.device
     apart = region_words(geometry)
     first_sets = min(plan.draw_sets, plan.epochs - plan.first_epoch, plan.launch_epochs) * geometry.draws
     with ExitStack() as stack:
-        samples = stack.enter_context(SampleBuffers(device, geometry, geometry.base_words, first_sets * apart))
+        samples = SampleBuffers(device, geometry, geometry.base_words, first_sets * apart)
+        release = stack.enter_context(ExitStack())
+        release.callback(samples.free)
         with clock.during("copy"):
             source = stack.enter_context(SourceBuffers(device, geometry, how.encoding.source_words))
             source.fill(encoder.source(geometry, ENCODER_BASE_BITS))
@@ -99,16 +100,13 @@ def run_encoded_launches(
                     encoding = replace(encoding, sets=[encoder.device_set(number) for number in sets])
                     counters = driver.encode(encoding, samples, source)
             encoding = replace(encoding, writes_base=False)
-            base, draws = [_elsewhere(geometry.base_words)], [_elsewhere(apart) for _ in sets]
+            base, draws = [elsewhere(geometry.base_words)], [elsewhere(apart) for _ in sets]
             cycles = sum(each.cycles for each in counters)
             launch = Launch(geometry, base, draws, epochs, True, ends_epoch=True, encoding_cycles=cycles)
+            if keep is not None:
+                release.pop_all()
+                keep(launch, samples)
             with clock.during("train"):
                 result = driver.run(launch.job(plan, state), on_epoch, samples)
             state = Launch.next_state(state, result)
             yield launch, result
-
-
-def _elsewhere(count: int) -> Words:
-    """Return the words of a region that only the device has: an array without memory, of which the length counts."""
-    region: NDArray[np.uint64] = np.broadcast_to(np.uint64(0), count)
-    return region

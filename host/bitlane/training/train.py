@@ -33,6 +33,7 @@ from .accumulator import ResultAccumulator
 from .checkpoint import Checkpoint
 from .double_buffer import run_launches
 from .fingerprint import fingerprint
+from .kept_samples import KeptSamples, samples_key
 from .learning_rate import with_learning_rate
 from .losses import SQUARE_LOSSES
 from .objective import Objective
@@ -84,7 +85,7 @@ class InitialModel:
         return replace(self, coef=coef, intercept=self.intercept + (self.coef - coef) @ old_scaling.center)
 
 
-def train(
+def train(  # noqa: PLR0913  # five of them are options by name
     X: Matrix,
     y: Matrix,
     options: TrainingOptions,
@@ -94,6 +95,7 @@ def train(
     until: int | None = None,
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
+    kept: KeptSamples | None = None,
 ) -> TrainingResult:
     """Train linear models by mini-batch SGD on ``mean(loss) + alpha * R(w)``; see `objective.Objective`.
 
@@ -122,6 +124,8 @@ def train(
         continues), and its loss, the mean over the targets of the pass.
     snapshots : bool, default=False
         Whether to keep the weights of each epoch.
+    kept : KeptSamples, optional
+        Samples of trainings before on the device, which later ones read without encoding and copying.
 
     Raises
     ------
@@ -136,7 +140,8 @@ def train(
     clock = PhaseClock()
     with clock.during("prepare"):
         first, rows = prepare(X, y, options, [driver], start)
-        run = train_rows(first.up_to(until), rows, driver, on_epoch=on_epoch, snapshots=snapshots, clock=clock)
+        state = first.up_to(until)
+        run = train_rows(state, rows, driver, on_epoch=on_epoch, snapshots=snapshots, clock=clock, kept=kept)
         warn_if_saturated(run)
     return replace(run, seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
@@ -185,6 +190,7 @@ def train_rows(
     on_epoch: OnEpoch | None = None,
     snapshots: bool = False,
     clock: PhaseClock | None = None,
+    kept: KeptSamples | None = None,
 ) -> TrainingResult:
     """Train on rows that `prepare` returned, or on some of them, from a state up to the epochs of its options.
 
@@ -193,7 +199,7 @@ def train_rows(
     checkpoint : Checkpoint
     rows : TrainingRows
     driver : Driver
-    on_epoch, snapshots
+    on_epoch, snapshots, kept
         As for `train`.
     clock : PhaseClock, optional
         Counts the phases of `run_launches`.
@@ -214,7 +220,7 @@ def train_rows(
         *(name, plan.geometry.rows, plan.geometry.features, plan.first_epoch, options.epochs),
     )
     for chosen in passes(checkpoint.settings, driver.config.outputs):
-        _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock)
+        _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock, kept)
     return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
@@ -349,12 +355,14 @@ def _train_pass(
     driver: Driver,
     totals: ResultAccumulator,
     clock: PhaseClock,
+    kept: KeptSamples | None,
 ) -> None:
     """Train some of the targets from `first` on, and add the results to `totals`."""
     encoder, state = start_of_pass(rows, targets, first, plan.geometry.outputs)
     totals.begin(targets)
+    key = samples_key(first, plan, driver, targets, rows.first)
     try:
-        for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock):
+        for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock, kept, key):
             totals.add(launch, result)
             _logger.info("finished a launch: %d epochs of %d rows", launch.epochs, launch.geometry.rows)
     except RuntimeError as error:

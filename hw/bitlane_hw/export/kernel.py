@@ -10,7 +10,7 @@ from xml.etree import ElementTree as xml
 
 from amaranth.lib import wiring
 
-from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, VLNV, of_port
+from bitlane.contract.registers import PORT_ADDRESSES, REGISTERS, SOURCE_ADDRESS, VLNV, of_port
 from bitlane_hw.control.registers import ADDRESS_BITS
 
 from .core import KERNEL_ADDRESS_BITS, Core, ports_of
@@ -29,7 +29,14 @@ def buffers(core: Core) -> list[tuple[str, str]]:
     first, *further = (
         [(of_port(name, port), memory) for name in PORT_ADDRESSES] for port, memory in enumerate(core.memory)
     )
-    return [*first, *((name, core.memory[0]) for name in ("trace", "source_address")), *chain.from_iterable(further)]
+    sources = [(of_port(SOURCE_ADDRESS, port), memory) for port, memory in enumerate(core.memory)]
+    return [
+        *first,
+        ("trace", core.memory[0]),
+        sources[0],
+        *chain.from_iterable(further),
+        *(sources[1:] if core.config.encoder else ()),
+    ]
 
 
 def wrapper(core: Core, component: wiring.Component) -> str:

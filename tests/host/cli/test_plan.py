@@ -113,7 +113,7 @@ def test_an_unknown_area_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         ([*SIZE, "--bits", "7"], "--bits 7 cannot be stored"),
         ([*SIZE, "--level-slots", "64"], "has table lanes, which read codebooks only"),
         (["--rows", "10", "--features", "20000"], "the table has 20000 features, but the build holds 16384"),
-        ([*SIZE, "--encoder", "2"], "--encoder 2 needs --width 64"),
+        ([*SIZE, "--encoder", "2", "--level-slots", "64"], "--encoder 2 needs --level-slots 0"),
         (["--rows", "9", "--features", "10000", "--bits", "32"], "lower bits to 24 or below"),
     ],
 )

@@ -7,21 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.encoder_cases import EncoderCase, random_case
+from tests.helpers.encoder_cases import DTYPES, EncoderCase, random_case, random_table
 from tests.helpers.simulation import BlockSimulator
 
 from bitlane.contract.encoder_cycles import LABEL_CYCLES
 from bitlane.contract.encoding import CHUNK_PARTS, ENCODER_BASE_BITS, ROW_WORD_CYCLES, row_parts, table_beats
+from bitlane.contract.geometry import Geometry
+from bitlane.contract.precision import Precision
+from bitlane.contract.shards import port_regions
+from bitlane.quantization.scaling import fit_scaling
+from bitlane.quantization.source import VALUE_TYPES
+from bitlane.training.samples import SampleEncoder
+from bitlane_hw.encoder.beat_words import BeatWord
 from bitlane_hw.encoder.core import EncoderCore, core_latency
 
 MAX_FEATURES = 128
+ONE_WORD = (BeatWord(0, 0),)
 
 
 class CoreRig:
     """A core, and a testbench that sends a source region and collects the words."""
 
-    def __init__(self, base_bits: int, sets: int, outputs: int):
-        self.dut = EncoderCore(MAX_FEATURES, base_bits, sets, outputs)
+    def __init__(self, base_bits: int, sets: int, outputs: int, words: Any = ONE_WORD, shape: Any = (1, 1)):
+        self.dut = EncoderCore(MAX_FEATURES, base_bits, sets, outputs, words, *shape)
         self._simulator = BlockSimulator(self.dut)
 
     def run(self, case: EncoderCase, rng: Random, pauses: float = 0.0) -> tuple[list[list[int]], int]:
@@ -40,7 +48,8 @@ class CoreRig:
                 assert ctx.get(dut.last_taken) == (sent == len(case.source))
                 if taken or not ctx.get(dut.beats.valid):  # a beat that is offered stays
                     ctx.set(dut.beats.valid, sent < len(case.source) and rng.random() >= pauses)
-                ctx.set(dut.beats.payload, int(case.source[sent]) if sent < len(case.source) else rng.getrandbits(64))
+                more = sent < len(case.source)
+                ctx.set(dut.beats.payload, beat_of(case.source[sent]) if more else rng.getrandbits(64))
                 ctx.set(dut.enable, rng.random() >= pauses / 4)
                 ctx.set(dut.room, rng.random() >= pauses)
                 for words, found in zip(dut.words, got, strict=True):
@@ -55,6 +64,46 @@ class CoreRig:
 
         self._simulator.run(testbench)
         return got, last[0]
+
+
+def beat_of(words: Any) -> int:
+    """The number whose 64-bit words these are, the lowest first."""
+    return sum(int(word) << 64 * place for place, word in enumerate(np.atleast_1d(words)))
+
+
+def test_words_side_by_side(seed: int) -> None:
+    """Beats of two rows in two of four shards, as the second of two ports has them, with short groups at batch ends."""
+    words = [BeatWord(shard, row) for shard in (2, 3) for row in (0, 1)]
+    rig, rng = CoreRig(6, 2, 2, words, (2, 4)), np.random.default_rng(seed)
+    for _ in range(3):
+        rows, features, kind = int(rng.integers(3, 20)), int(rng.integers(1, 300)), DTYPES[rng.integers(len(DTYPES))]
+        X = random_table(rng, kind, rows, features)
+        X[:2, -1] = 0, 1
+        y, precision = rng.normal(size=(rows, 2)), Precision(2 * int(rng.integers(2, 5)))
+        scaling = fit_scaling(X, y)
+        encoder = SampleEncoder(X, y, scaling, precision, seed)
+        if not encoder.device_can_encode(6):
+            continue
+        stored, batch = scaling.stored_features, int(rng.integers(1, rows + 1))
+        geometry = Geometry.of(precision, stored, rows, batch, 2, 2, 4, 2)
+        first = encoder.device_set(3)
+        settings = {
+            "value_type": int(VALUE_TYPES[kind]),
+            "last_part": row_parts(stored, 4) - 1,
+            "rows": geometry.groups,
+            "base": 1,
+            "base_digits": precision.base_digits,
+            "sets": 2,
+            "first_set": first.number,
+            "batch_groups": geometry.batch_groups,
+            **dict(zip(("batch_tail", "epoch_tail"), geometry.tails, strict=True)),
+        }
+        of_all = encoder.base(geometry, 0), *encoder.draws(geometry, 0, [3, 4])
+        regions = [port_regions(each, geometry)[1] for each in of_all]
+        source = port_regions(encoder.source(geometry, 6), geometry)[1].reshape(-1, 4)
+        case = EncoderCase(geometry, settings, first.seed, source, regions)
+        got, _ = rig.run(case, Random(seed), 0.2)
+        assert got == [[beat_of(beat) for beat in region.reshape(-1, 4)] for region in regions]
 
 
 def expected(case: EncoderCase, regions: int) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -11,7 +12,7 @@ from tests.helpers.lint import lint
 from tests.helpers.shells import shell
 
 from bitlane.contract.config import AcceleratorConfig
-from bitlane.contract.registers import MOST_PORTS, REGISTERS, port_registers
+from bitlane.contract.registers import REGISTERS, absent_registers
 from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.export.core import Core
 from bitlane_hw.export.kernel import kernel_xml, package_tcl, wrapper
@@ -35,7 +36,7 @@ def test_every_address_of_a_buffer_is_an_argument() -> None:
     (kernel,) = root
     assert kernel.attrib["name"] == "sgd_kernel" and kernel.attrib["hwControlProtocol"] == "user_managed"
     arguments = {each.attrib["name"]: int(each.attrib["offset"], 0) for each in root.iter("arg")}
-    absent = port_registers(range(CORE.config.ports, MOST_PORTS))
+    absent = absent_registers(True, True, 1, 2, CORE.config.ports)
     addresses = [each for each in REGISTERS.values() if each.writable and each.bits == 64 and each.name not in absent]
     assert arguments == {each.name: each.offset for each in addresses}
     ports = {each.attrib["name"]: (each.attrib["mode"], each.attrib["dataWidth"]) for each in root.iter("port")}
@@ -52,6 +53,15 @@ def test_every_address_names_its_port() -> None:
         assert attributes["port"] == f"m_axi{port}" and int(attributes["offset"], 0) == REGISTERS[name].offset
     ports = {each.attrib["name"]: each.attrib["dataWidth"] for each in root.iter("port")}
     assert ports == {"s_axi": "32", **{f"m_axi{port}": "128" for port in range(4)}}
+
+
+def test_every_port_of_a_build_with_encoders_has_its_raw_rows() -> None:
+    core = replace(SEVERAL, config=replace(SEVERAL.config, encoder=2))
+    arguments = {each.attrib["name"]: each.attrib["port"] for each in xml.fromstring(kernel_xml(core)).iter("arg")}
+    assert {name: port for name, port in arguments.items() if name.startswith("source_address")} == {
+        "source_address": "m_axi0",
+        **{f"source_address_{port}": f"m_axi{port}" for port in range(1, 4)},
+    }
 
 
 def test_the_script_packages_both_files_and_makes_the_kernel() -> None:

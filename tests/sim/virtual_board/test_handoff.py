@@ -8,7 +8,7 @@ import pytest
 from pynqmetadata.frontends import Metadata
 from pynqmetadata.views.runtime import RuntimeMetadataParser
 
-from bitlane.contract.registers import MOST_PORTS, REGISTERS, SHARD_REGISTERS, VLNV, port_registers
+from bitlane.contract.registers import REGISTERS, VLNV, absent_registers
 from bitlane_hw.build_digest import build_digest
 from bitlane_hw.export.hwh import INSTANCE, RANGE
 from bitlane_sim.virtual_board.boards import PYNQ_Z2, ZCU104, BoardKind, write_overlay
@@ -39,7 +39,7 @@ def test_what_pynq_finds(kind: BoardKind, tmp_path: Path) -> None:
 
 def test_every_register_is_there(kind: BoardKind, tmp_path: Path) -> None:
     """With its offset, its access, and its fields; those of shards and ports only in builds that have some."""
-    absent = (*SHARD_REGISTERS, "ports", *port_registers(range(1, MOST_PORTS)))
+    absent = absent_registers(True, True, 1)
     of_build = [register for register in REGISTERS.values() if register.name not in absent]
     registers = parsed(write_overlay(kind, tmp_path)).ip_dict[INSTANCE]["registers"]
     words = {}

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.hdl import Const, Mux
 from amaranth.lib import wiring
 
-from bitlane.contract.registers import MOST_PORTS, REGISTERS, port_registers
+from bitlane.contract.registers import REGISTERS, absent_registers
 from bitlane_hw.control.registers import READ_LATENCY, Registers
 
 from .harness import ProofHarness, implies, same
@@ -17,7 +17,7 @@ from .protocol import lite_slave
 
 WORD_BYTES = 4
 PORTS = 2  # further ports have registers like those of the second
-ABSENT = port_registers(range(PORTS, MOST_PORTS))
+ABSENT = absent_registers(True, True, 8, 2, PORTS)
 
 
 def _words(block: wiring.Component) -> dict[int, tuple[str, Any]]:

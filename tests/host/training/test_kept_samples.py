@@ -1,0 +1,122 @@
+"""Trainings one after the other on samples that stay on the device: their bits, and what they move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.precision import Precision
+from bitlane.devices.emulator import EmulatorDevice
+from bitlane.driver.driver import Driver
+from bitlane.training.kept_samples import KeptSamples
+from bitlane.training.options import TrainingOptions
+from bitlane.training.train import prepare, train, train_rows
+
+SMALL = AcceleratorConfig(max_features=256, row_buffer_beats=256)
+BUILDS = {
+    "one port": SMALL,
+    "an encoder": replace(SMALL, encoder=2),
+    "encoders on two ports": replace(SMALL, width=256, shards=2, ports=2, encoder=4),
+}
+OPTIONS = TrainingOptions(precision=Precision(4), draws=3, epochs=5, learning_rate=0.01, batch_size=7)
+
+
+class Counted(EmulatorDevice):
+    """An emulator that counts its encodings, and the bytes that the host copies to it."""
+
+    copied = encodings = 0
+
+    def _encoding(self) -> Any:
+        self.encodings += 1
+        return super()._encoding()
+
+    def flush(self, buffer: Any) -> None:
+        self.copied += buffer.array.nbytes
+        super().flush(buffer)
+
+
+def table(seed: int, rows: int = 600) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, 90)).astype(np.float32), rng.normal(size=rows)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return np.array_equal(a.coef, b.coef) and np.array_equal(a.loss, b.loss) and a.cycles == b.cycles
+
+
+@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
+def test_later_trainings_move_only_models(build: AcceleratorConfig, seed: int) -> None:
+    """Other rates, epochs and penalties read the samples of the first training, with the bits of one without them."""
+    X, y = table(seed)
+    device, other = Counted(build, 64 << 20), EmulatorDevice(build, 64 << 20)
+    changes = ({}, {"learning_rate": 0.03}, {"epochs": 9, "decay": 0.9}, {"alpha": 0.01}, {"staleness": 1})
+    moved = []
+    with KeptSamples() as kept:
+        for change in changes:
+            options = replace(OPTIONS, **{k: v for k, v in change.items() if k != "alpha"})
+            if "alpha" in change:
+                options = replace(options, objective=replace(options.objective, penalty="l2", alpha=0.01))
+            copied, encodings = device.copied, device.encodings
+            found = train(X, y, options, device, kept=kept)
+            assert same_bits(found, train(X, y, options, other))
+            moved.append((device.copied - copied, device.encodings - encodings))
+            assert ("encode" in found.phases) == ("copy" in found.phases) == (len(moved) == 1)
+        assert device.allocated > 0
+    assert device.allocated == 0
+    assert moved[0][0] > 10 * max(copied for copied, _ in moved[1:])
+    assert all(encodings == 0 for _, encodings in moved[1:]) and (moved[0][1] > 0) == (build.encoder > 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"precision": Precision(8)}, {"draws": 2}, {"batch_size": 8}, {"shuffle": True}, "X", "y"],
+    ids=str,
+)
+def test_other_samples_take_their_place(change: Any, seed: int) -> None:
+    (X, y), build = table(seed), BUILDS["encoders on two ports"]
+    device = Counted(build, 64 << 20)
+    with KeptSamples() as kept:
+        train(X, y, OPTIONS, device, kept=kept)
+        buffers, encodings = device.allocated, device.encodings
+        options = OPTIONS if isinstance(change, str) else replace(OPTIONS, **change)
+        X, y = (X * np.float32(2) if change == "X" else X), (y[::-1] if change == "y" else y)
+        found = train(X, y, options, device, kept=kept)
+        assert device.encodings > encodings and device.allocated == buffers
+        assert same_bits(found, train(X, y, options, EmulatorDevice(build, 64 << 20)))
+
+
+def test_one_preparation_serves_many_trainings(seed: int) -> None:
+    """Then the host only starts the device and reads the models."""
+    X, y = table(seed)
+    driver = Driver(EmulatorDevice(BUILDS["an encoder"], 64 << 20))
+    first, rows = prepare(X, y, OPTIONS, [driver])
+    with KeptSamples() as kept:
+        runs = [train_rows(first, rows, driver, kept=kept) for _ in range(3)]
+    assert [sorted(run.phases) for run in runs] == [["copy", "encode", "train"], ["train"], ["train"]]
+    assert all(same_bits(run, train(X, y, OPTIONS, driver.device)) for run in runs)
+
+
+def test_data_of_several_launches_is_not_kept(seed: int) -> None:
+    X, y = table(seed)
+    device = EmulatorDevice(SMALL, 64 << 10)
+    with KeptSamples() as kept:
+        found = train(X, y, replace(OPTIONS, draws="epoch", epochs=12), device, kept=kept)
+        assert found.launches > 1 and device.allocated == 0
+
+
+def test_a_failure_leaves_nothing_behind(seed: int) -> None:
+    X, y = table(seed)
+    device = EmulatorDevice(BUILDS["an encoder"], 64 << 20)
+
+    def fail(epoch: int, loss: float) -> None:
+        raise KeyboardInterrupt
+
+    with KeptSamples() as kept:
+        with pytest.raises(KeyboardInterrupt):
+            train(X, y, OPTIONS, device, on_epoch=fail, kept=kept)
+        assert same_bits(train(X, y, OPTIONS, device, kept=kept), train(X, y, OPTIONS, device))
+    assert device.allocated == 0
