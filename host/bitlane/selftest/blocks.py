@@ -106,7 +106,7 @@ ENCODER = SystemBlock(
     tuple(
         f"encoder/{name}"
         for name in (
-            *("connections", "core", "draws", "encoder", "payloads", "positions"),
+            *("beat_words", "connections", "core", "draws", "encoder", "group_rows", "payloads", "positions"),
             *("region_buffer", "scale_table", "sequencer", "source_reader", "words"),
         )
     ),

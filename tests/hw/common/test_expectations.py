@@ -16,8 +16,6 @@ from bitlane_hw.datapath.scalar import LossSum
 from bitlane_hw.datapath.table_dot import TableDot
 from bitlane_hw.datapath.table_pass import TablePass
 from bitlane_hw.datapath.update import UpdateLanes
-from bitlane_hw.export.__main__ import files
-from bitlane_hw.export.core import Core
 from bitlane_hw.memory.reader import Reader
 
 DIGIT = AcceleratorConfig(64, 1, max_features=64)
@@ -119,11 +117,3 @@ def test_a_memory_that_answers_too_much_fills_the_fifo(answers: int) -> None:
     else:
         with pytest.raises(AssertionError, match="its FIFO is full"):
             simulator.run()
-
-
-def test_the_second_source_asserts_and_the_first_does_not() -> None:
-    core = Core(AcceleratorConfig(64, 1, max_features=64), "sgd", assertions=True)
-    texts = files(core)
-    plain, asserting = texts["sgd.v"], texts["sgd_asserting.sv"]
-    assert "assert (" not in plain and asserting.count("assert (") == 8  # of five blocks
-    assert "sgd_asserting.sv" not in files(Core(core.config, "sgd"))

@@ -88,3 +88,11 @@ def test_two_cores_share_no_module_and_no_file(monkeypatch: pytest.MonkeyPatch) 
         verilog = "".join(text for name, text in files.items() if name.endswith(".v"))
         names.append(set(re.findall(r"^module (\S+?)[ (]", verilog, re.M)))
     assert names == [{"first", "first_kernel"}, {"second", "second_kernel"}]
+
+
+def test_the_second_source_asserts_and_the_first_does_not() -> None:
+    core = Core(AcceleratorConfig(64, 1, max_features=64), "sgd", assertions=True)
+    texts = command.files(core)
+    plain, asserting = texts["sgd.v"], texts["sgd_asserting.sv"]
+    assert "assert (" not in plain and asserting.count("assert (") == 8  # of five blocks
+    assert "sgd_asserting.sv" not in command.files(Core(core.config, "sgd"))

@@ -17,6 +17,7 @@ TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, an
     "datapath/model_core": "test_accelerator",
     "datapath/model_shard": "test_accelerator",
     "datapath/terms": "datapath/test_gradient",
+    "encoder/beat_words": "encoder/test_core",
     "encoder/connections": "test_accelerator",
     "encoder/payloads": "encoder/test_core",
     "encoder/region_buffer": "encoder/test_encoder",
