@@ -27,6 +27,7 @@ from bitlane.support.text import align_columns
 from bitlane_sim.rtl.device import RtlDevice
 from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_sim.rtl.dram import DDR3_PYNQ, HBM2, DramTiming
+from bitlane_verify.equivalence.random_jobs import SMALL
 
 from .throughput import geometry_of, random_job
 
@@ -49,8 +50,26 @@ def hbm(ports: int, shards: int, fifo_beats: int) -> DramBuild:
     return DramBuild(config, 300e6, HBM2)
 
 
+def narrow(ports: int, shards: int, fifo_beats: int) -> DramBuild:
+    """Return a build with ports of 64 bits, a quarter of a pseudo channel behind each.
+
+    A beat, a burst and a row take as many cycles as at 256 bits, and the simulator is built in minutes.
+    """
+    config = dataclasses.replace(SMALL, width=64 * ports, fifo_beats=fifo_beats, shards=shards, ports=ports)
+    quarter = dataclasses.replace(
+        HBM2,
+        name="quarter of such a channel",
+        bytes_per_second=HBM2.bytes_per_second / 4,
+        row_bytes=HBM2.row_bytes // 4,
+    )
+    return DramBuild(config, 300e6, quarter)
+
+
 BUILDS = (
     DramBuild(AcceleratorConfig(128), 100e6, DDR3_PYNQ),  # the bitstream in the package
+    *(narrow(1, 1, fifo_beats) for fifo_beats in (64, 256, 1024)),
+    *(narrow(2, 2, fifo_beats) for fifo_beats in (64, 256, 1024)),
+    *(narrow(4, 2, fifo_beats) for fifo_beats in (256, 1024)),
     *(hbm(1, 1, fifo_beats) for fifo_beats in (64, 256, 1024)),
     *(hbm(2, 1, fifo_beats) for fifo_beats in (64, 256)),
     *(hbm(2, 2, fifo_beats) for fifo_beats in (256, 1024)),
@@ -87,13 +106,14 @@ def measure(build: DramBuild, device: RtlDevice, bits: Sequence[int], beats: int
     """Measure epochs of a build for each number of stored bits, with each of its memories."""
     config = build.config
     for s in bits:
-        geometry = geometry_of((FEATURES, s, BATCH), config.rows_per_beat, beats * config.words_per_beat)
+        shape = min(FEATURES, config.max_features // 2), s, BATCH  # staleness 1 keeps two models
+        geometry = geometry_of(shape, config.rows_per_beat, beats * config.words_per_beat)
         geometry = dataclasses.replace(geometry, shards=config.shards, ports=config.ports)
         job = random_job(geometry, 2, 1)
         free, _ = _run(device, job, Disturbance())
         for name, disturbance in memories(build).items():
-            cycles, beats = _run(device, job, disturbance)
-            yield DramEpochs(build, name, s, free, cycles, beats * config.port_bytes * build.clock / cycles)
+            cycles, moved = _run(device, job, disturbance)
+            yield DramEpochs(build, name, s, free, cycles, moved * config.port_bytes * build.clock / cycles)
 
 
 def _run(device: RtlDevice, job: Job, disturbance: Disturbance) -> tuple[int, int]:
@@ -140,7 +160,7 @@ def row(epochs: DramEpochs, one_port: float | None) -> tuple[str, ...]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, and each row to the error stream as soon as it is measured."""
     parser = argparse.ArgumentParser(description="Measure epochs with a DRAM behind each memory port.")
-    parser.add_argument("--port", type=int, choices=(128, 256), help="only builds with ports of so many bits")
+    parser.add_argument("--port", type=int, choices=(64, 128, 256), help="only builds with ports of so many bits")
     parser.add_argument("--most-ports", type=int, default=4, help="no builds with more ports (default: 4)")
     parser.add_argument("--fifo", type=int, help="only builds with a FIFO of so many beats")
     parser.add_argument("--bits", type=int, nargs="+", default=BITS, help="stored bits of a feature (default: 2 4 8)")
