@@ -20,7 +20,6 @@ def test_a_bus_as_slow_as_the_port_limits_the_epoch(monkeypatch: pytest.MonkeyPa
         fast, fast_stalls, long_stalls, again, *_ = measure(DramBuild(SMALL, 100e6, DDR3_PYNQ), device, (4, 4), 3000)
         slowed, *_ = measure(DramBuild(SMALL, 100e6, slow), device, (4,), 3000)
     assert fast.free == slowed.free == again.free
-    assert fast.cycles == again.cycles
     assert 0.8 < fast.share < 1
     assert 0.7 < fast_stalls.share < 0.9 * fast.share + 0.05
     assert 0.6 < long_stalls.share < 0.95
