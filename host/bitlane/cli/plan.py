@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from bitlane.contract.encoding import ValueType
-from bitlane.contract.layout import DEFAULT_LEVEL_SLOTS, PORT_WIDTHS
+from bitlane.contract.layout import BEAT_WIDTHS, DEFAULT_LEVEL_SLOTS, PORTS, SHARDS
 from bitlane.contract.precision import FULL_BITS, SAMPLINGS
 from bitlane.devices.pynq.board import SPARE_BYTES
 from bitlane.errors import DataError, DeviceError
 from bitlane.levels.codebooks import CHOICES, choose_precision
-from bitlane.planning.area import estimate_area
+from bitlane.planning.area import estimate_area, luts_of_parts
 from bitlane.planning.chips import CHIPS, CMA_BYTES, BoardBuild, board_named
 from bitlane.planning.cpu_time import CpuTime, measure_cpu
 from bitlane.planning.work import TrainingSize, WorkEstimate, estimate_work
@@ -51,13 +51,15 @@ PLAN_DEFAULTS: dict[str, Any] = {
     "clock": None,
     "level_slots": None,
     "encoder": 0,
+    "shards": 1,
+    "ports": 1,
     "values": "float32",
     "random_rounding": False,
     "json": False,
 }
 OF_BOARDS = (
     *("draws", "epochs", "batch_size", "outputs", "bits", "sampling", "levels", "staleness", "board", "width", "clock"),
-    *("level_slots", "encoder", "values", "random_rounding"),
+    *("level_slots", "encoder", "shards", "ports", "values", "random_rounding"),
 )
 COMPANIONS = (
     Companion(("penalty", "alpha", "models"), "--solver", lambda given: given.solver is not None),
@@ -83,8 +85,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--width",
         type=int,
-        choices=PORT_WIDTHS,
-        help="bits of the memory port (default: that of the board's bitstream)",
+        choices=BEAT_WIDTHS,
+        help="bits of all memory ports together (default: that of the board's bitstream)",
     )
     add("--clock", type=_mhz, metavar="MHZ", help="clock in MHz (default: that of the board's bitstream)")
     add(
@@ -97,6 +99,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{DEFAULT_LEVEL_SLOTS}; tables for levels that need them)",
     )
     add("--encoder", type=int, metavar="SETS", help="a build whose encoder writes up to SETS draw sets (default: none)")
+    add("--shards", type=int, choices=SHARDS, help="data paths side by side, each with 32 features (default: 1)")
+    add("--ports", type=int, choices=PORTS, help="memory ports, each with a part of the width (default: 1)")
     add("--values", choices=list(VALUES), help="type of the values that the encoder reads (default: float32)")
     add("--random-rounding", action="store_true", help="a build with random rounding (default: without)")
     add("--json", action="store_true", help="print one JSON object")
@@ -130,6 +134,8 @@ def _run(arguments: argparse.Namespace) -> None:
         level_slots=slots,
         random_rounding=arguments.random_rounding,
         encoder=arguments.encoder,
+        shards=arguments.shards,
+        ports=arguments.ports,
     )
     title, size = _size(arguments, options)
     options = replace(options, epochs=derive_epochs(arguments, size.rows))
@@ -240,7 +246,12 @@ def _area_record(build: BoardBuild) -> dict[str, Any] | None:
         name: {"estimate": counts[name], "largest_error": area.largest_errors[name], "chip": chip[name]}
         for name in counts
     }
-    return {"builds": area.builds, "resources": resources, "fits": area.fits(board.chip.area)}
+    return {
+        "builds": area.builds,
+        "resources": resources,
+        "fits": area.fits(board.chip.area),
+        "lut_of_a_further": luts_of_parts(),
+    }
 
 
 def _text(record: dict[str, Any]) -> str:
@@ -268,7 +279,8 @@ def _area_text(area: dict[str, Any] | None, chip: str) -> str:
         f"Fits the chip: {area['fits']}. The estimate is a fit to {area['builds']} synthesised builds; the largest "
         "error is that of a build which the fit has not seen. It leaves out options that a single build has."
     )
-    return f"{align_columns(cells)}\n{fill_lines(note)}"
+    parts = ", ".join(f"a further {name} {luts:,.0f}" for name, luts in area["lut_of_a_further"].items())
+    return f"{align_columns(cells)}\n{fill_lines(note)}\n{fill_lines(f'LUT of parts: {parts}.')}"
 
 
 def _time_lines(record: dict[str, Any]) -> list[str]:

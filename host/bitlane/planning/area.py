@@ -1,14 +1,14 @@
 """The area of a build, estimated from builds that were synthesised.
 
 `synthesis.json` has the cells of synthesised builds: `make synth` measures them. Each resource is fitted to them by
-least squares, as a sum of a constant and of parts that grow with the port, the outputs and the options of a build.
+least squares, as a sum of a constant and of parts that grow with rows, shards, ports, outputs and options of a build.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -94,6 +94,22 @@ def estimate_area(config: AcceleratorConfig, builds: Sequence[SynthesisedBuild] 
     return AreaEstimate(estimate, largest, len(builds))
 
 
+def luts_of_parts(builds: Sequence[SynthesisedBuild] | None = None) -> dict[str, float]:
+    """Return the LUTs that a further "row" of a beat, "shard" and "port" add to the smallest build.
+
+    A part is left out if the builds say nothing about it. By default they are those of `synthesis.json`.
+    """
+    builds = synthesised_builds() if builds is None else builds
+    one, row = AcceleratorConfig(64), AcceleratorConfig(128)
+    pairs = {"row": (row, one), "shard": (replace(row, shards=2), one), "port": (replace(row, ports=2), row)}
+    parts = {}
+    for name, (more, less) in pairs.items():
+        with_it, without = _estimate(more, builds), _estimate(less, builds)
+        if with_it is not None and without is not None:
+            parts[name] = with_it.lut - without.lut
+    return parts
+
+
 def leave_one_out(builds: Sequence[SynthesisedBuild]) -> dict[str, dict[str, float]]:
     """Return the relative errors of each build's area when it is estimated from the others, by its name and resource.
 
@@ -127,18 +143,20 @@ def _estimate(config: AcceleratorConfig, builds: Sequence[SynthesisedBuild]) -> 
 def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
     """Return what a resource of a build grows with.
 
-    Memories are buffers of a column, and weights of an output. Logic is update lanes of an output, and dot and gradient
-    lanes of an output and a column. An encoder has lanes for each word of a beat, and the rest counts as often.
+    Memories are buffers of a word of a beat, and weights of an output in a shard. Logic is the scalar stages of an
+    output and a row, the update lanes of an output and a shard, and the dot and gradient lanes of an output and a word. An
+    encoder has lanes for each word of a beat, and the rest counts as often.
     """
-    columns, outputs = config.rows_per_beat, config.outputs
+    words, rows, outputs = config.words_per_beat, config.rows_per_beat, config.outputs
     return [
         1.0,
         outputs,
-        columns if resource == "bram36" else columns * outputs,
-        columns * config.table_lanes,
-        outputs * config.random_rounding,
-        float(config.words_per_beat * (config.encoder > 0)),
-        config.words_per_beat * config.encoder,
-        config.shards - 1,
+        words if resource == "bram36" else words * outputs,
+        (rows - 1) * (config.shards - 1) * outputs,
+        words * config.table_lanes,
+        config.shards * outputs * config.random_rounding,
+        float(words * (config.encoder > 0)),
+        words * config.encoder,
+        (config.shards - 1) * outputs,
         config.ports - 1,
     ]

@@ -70,15 +70,21 @@ def test_the_build_is_the_boards_unless_other_options_are_given(capsys: pytest.C
 @pytest.mark.parametrize("board", CHIPS)
 @pytest.mark.parametrize(
     "options",
-    [[], ["--width", "64", "--encoder", "4"], ["--rows", "16777215", "--epochs", "65535", "--features", "2000"]],
-    ids=["default", "encoder", "large"],
+    [
+        [],
+        ["--width", "64", "--encoder", "4"],
+        ["--width", "128", "--shards", "2"],
+        ["--rows", "16777215", "--epochs", "65535", "--features", "2000"],
+    ],
+    ids=["default", "encoder", "shards", "large"],
 )
 def test_the_text_fits_80_columns(board: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *SIZE, "--board", board, *options]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)
-    area = () if "--encoder" in options else ("LUT", "BRAM36", "DSP", "largest error", "Fits the chip: ")
+    area = ("LUT", "BRAM36", "DSP", "largest error", "Fits the chip: ", "a further row", "a further shard")
+    area = () if "--encoder" in options else area
     assert all(unit in text for unit in ("MHz", " s ", " MB", "GB/s", "MiB", *area))
 
 
@@ -114,6 +120,7 @@ def test_an_unknown_area_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         ([*SIZE, "--level-slots", "64"], "has table lanes, which read codebooks only"),
         (["--rows", "10", "--features", "20000"], "the table has 20000 features, but the build holds 16384"),
         ([*SIZE, "--encoder", "2", "--level-slots", "64"], "--encoder 2 needs --level-slots 0"),
+        ([*SIZE, "--width", "64", "--shards", "2"], "--shards 2 must be one of 1, 2, 4, 8, and at most"),
         (["--rows", "9", "--features", "10000", "--bits", "32"], "lower bits to 24 or below"),
     ],
 )

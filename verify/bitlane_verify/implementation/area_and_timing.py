@@ -49,6 +49,11 @@ CONFIGS = {
     "128 bits, random rounding": AcceleratorConfig(width=128, random_rounding=True, address_bits=ADDRESS_BITS),
     "256 bits": AcceleratorConfig(width=256, address_bits=ADDRESS_BITS),
     "512 bits": AcceleratorConfig(width=512, address_bits=ADDRESS_BITS),
+    "128 bits, 2 ports": AcceleratorConfig(width=128, ports=2, address_bits=ADDRESS_BITS),
+    "128 bits, 2 shards": AcceleratorConfig(width=128, shards=2, address_bits=ADDRESS_BITS),
+    "128 bits, 2 shards, 2 ports": AcceleratorConfig(width=128, shards=2, ports=2, address_bits=ADDRESS_BITS),
+    "256 bits, 2 shards": AcceleratorConfig(width=256, shards=2, address_bits=ADDRESS_BITS),
+    "256 bits, 4 shards, 4 ports": AcceleratorConfig(width=256, shards=4, ports=4, address_bits=ADDRESS_BITS),
 }
 PLACED = ("64 bits",)  # the configurations that are placed and routed
 SEED, GOAL_MHZ = 2, 150  # of the placer
@@ -151,6 +156,13 @@ def _load(path: Path) -> dict[str, SynthesisFigures]:
     return {name: SynthesisFigures(**{key: build[key] for key in fields}) for name, build in record.items()}
 
 
+def _builds(figures: dict[str, SynthesisFigures]) -> list[area_record.SynthesisedBuild]:
+    return [
+        area_record.SynthesisedBuild(name, CONFIGS[name], area_record.Area(each.lut, each.ff, each.bram36, each.dsp))
+        for name, each in figures.items()
+    ]
+
+
 def _write(path: Path, figures: dict[str, SynthesisFigures]) -> None:
     record = {name: {"configuration": asdict(CONFIGS[name]), **asdict(each)} for name, each in figures.items()}
     path.write_text(json.dumps(record, indent=1) + "\n")
@@ -183,6 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     figures = {name: figures[name] for name in CONFIGS if name in figures}
     rows = table(figures, before)
     print(align_columns(rows))
+    for part, luts in area_record.luts_of_parts(_builds(figures)).items():
+        print(f"a further {part}: {luts:,.0f} LUT")
     renew(RESULTS, rows)
     return 0
 
