@@ -144,8 +144,8 @@ def _terms(config: AcceleratorConfig, resource: str) -> list[float]:
     """Return what a resource of a build grows with.
 
     Memories are buffers of a word of a beat, and weights of an output in a shard. Logic is the scalar stages of an
-    output and a row, the update lanes of an output and a shard, and the dot and gradient lanes of an output and a word. An
-    encoder has lanes for each word of a beat, and the rest counts as often.
+    output and a row, the update lanes of an output and a shard, and the dot and gradient lanes of an output and a word.
+    An encoder has lanes for each word of a beat, and the rest counts as often.
     """
     words, rows, outputs = config.words_per_beat, config.rows_per_beat, config.outputs
     return [
