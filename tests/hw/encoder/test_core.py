@@ -75,8 +75,12 @@ def test_words_side_by_side(seed: int) -> None:
     """Beats of two rows in two of four shards, as the second of two ports has them, with short groups at batch ends."""
     words = [BeatWord(shard, row) for shard in (2, 3) for row in (0, 1)]
     rig, rng = CoreRig(6, 2, 2, words, (2, 4)), np.random.default_rng(seed)
-    for _ in range(3):
-        rows, features, kind = int(rng.integers(3, 20)), int(rng.integers(1, 300)), DTYPES[rng.integers(len(DTYPES))]
+    for least in (129, 129, 1):  # rows of several chunks
+        rows, features, kind = (
+            int(rng.integers(3, 20)),
+            int(rng.integers(least, 300)),
+            DTYPES[rng.integers(len(DTYPES))],
+        )
         X = random_table(rng, kind, rows, features)
         X[:2, -1] = 0, 1
         y, precision = rng.normal(size=(rows, 2)), Precision(2 * int(rng.integers(2, 5)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from amaranth.hdl import Cat, Mux
 
 from bitlane.contract.encoding import ValueType, region_bytes
 from bitlane.contract.layout import BURST_BEATS, WORD_BITS
 from bitlane_hw.common.payloads import request_layout
+from bitlane_hw.encoder.beat_words import BeatWord
 from bitlane_hw.encoder.core import EncoderCore
 from bitlane_hw.encoder.payloads import encoder_layout
 from bitlane_hw.encoder.region_buffer import DEPTH, RegionBuffer
@@ -125,13 +127,13 @@ def source_sequencer(harness: ProofHarness) -> None:
     harness.cover(block.done)
 
 
-def encoder_core(harness: ProofHarness) -> None:
+def encoder_core(harness: ProofHarness, assembler_name: str = "assembler") -> None:
     """A chunk is complete only when the words of the chunk before it have left, and a label finds no word.
 
     Assumed: what `source_sequencer` proves of the distances.
     """
     block, inside = harness.block, harness.inside
-    sequencer, assembler = inside["sequencer"], inside["assembler"]
+    sequencer, assembler = inside["sequencer"], inside[assembler_name]
     settings = block.settings
     harness.hold(settings)
     harness.assume(settings.base_digits <= CORE_BASE_BITS // 2, ~block.begin)
@@ -179,6 +181,14 @@ PROOFS = (
         lambda: EncoderCore(64, CORE_BASE_BITS, 1, 1),
         encoder_core,
         covers=40,
+        depth=CORE_DEPTH,
+    ),
+    Proof(
+        "encoder_core_of_two_words",
+        "the same with two rows in two shards side by side: of the last word",
+        lambda: EncoderCore(64, CORE_BASE_BITS, 1, 1, (BeatWord(0, 1), BeatWord(1, 0)), 2, 2),
+        partial(encoder_core, assembler_name="assembler_1"),
+        covers=48,
         depth=CORE_DEPTH,
     ),
 )

@@ -28,6 +28,7 @@ TOPS: dict[str, Callable[[], wiring.Component]] = {
     "64 bits": lambda: Accelerator(CONFIG, 0),
     "128 bits, all options": lambda: Accelerator(ALL_OPTIONS, 0),
     "two ports, two memories": lambda: Accelerator(PORTED, 0),
+    "encoders on two ports": lambda: Accelerator(replace(PORTED, encoder=2), 0),
     "encoder": lambda: Accelerator(replace(CONFIG, encoder=2), 0),
     "two AXI4 ports": lambda: TwoPortAccelerator(replace(CONFIG, width=256), 0),
     "AXI3, one port": lambda: ZynqFabric(CONFIG, 0),
