@@ -13,7 +13,7 @@ from bitlane_sim.rtl.disturbance import CHANNELS, Disturbance
 from bitlane_sim.rtl.harness import Moment, Monitor
 from bitlane_verify.coverage import functional, ports
 from bitlane_verify.coverage.covergroup import Covergroup
-from bitlane_verify.coverage.watched_device import write_bursts
+from bitlane_verify.coverage.watched_device import first_port_bursts, write_bursts
 from bitlane_verify.equivalence.random_jobs import random_job
 
 BOTH = AcceleratorConfig(256, max_features=512, row_buffer_beats=512, shards=2, ports=4)
@@ -85,4 +85,5 @@ def test_a_chunk_has_the_features_of_all_shards() -> None:
 def test_each_port_writes_its_part_of_a_model(seed: int) -> None:
     job = random_job(np.random.default_rng(seed), BOTH)
     models = job.epochs if job.snapshots else 1
+    assert first_port_bursts(job) == models * job.geometry.chunks + job.epochs
     assert write_bursts(job) == 4 * models * job.geometry.chunks + job.epochs

@@ -33,7 +33,7 @@ from .covergroup import Covergroup
 from .functional import sample_reference, sample_registers
 from .illegal_registers import illegal_registers
 from .reference_events import reference_events
-from .watched_device import WatchedDevice, write_bursts
+from .watched_device import WatchedDevice, first_port_bursts, write_bursts
 
 RUN_REGISTERS = tuple(
     name for name, register in REGISTERS.items() if register.writable and name not in ("control", "irq_enable")
@@ -164,7 +164,7 @@ class Stimulus:
 
     def _write_error(self, rng: Random) -> str:
         job, variant = self._small(rng)
-        which = {"write_error_burst": int(rng.integers(write_bursts(job)))}
+        which = {"write_error_burst": int(rng.integers(first_port_bursts(job)))}
         stalls = self._slow_stores(rng) if rng.integers(2) else random_stalls(rng)
         return self._error(rng, job, variant, "write", which, stalls)
 

@@ -131,5 +131,10 @@ class WatchedDevice(RtlDevice):
 
 def write_bursts(job: Job) -> int:
     """Return the number of bursts that a run writes: chunks of models on each port, and records on the first."""
-    models, geometry = job.epochs if job.snapshots else 1, job.geometry
-    return models * geometry.outputs * geometry.chunks * geometry.ports + job.epochs
+    return first_port_bursts(job) * job.geometry.ports - job.epochs * (job.geometry.ports - 1)
+
+
+def first_port_bursts(job: Job) -> int:
+    """Return the bursts that a run writes on the first port; the others write no records."""
+    models = job.epochs if job.snapshots else 1
+    return models * job.geometry.outputs * job.geometry.chunks + job.epochs
