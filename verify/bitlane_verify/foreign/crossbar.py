@@ -71,6 +71,12 @@ class SharedMemories(wiring.Component):  # type: ignore[misc]
             m.submodules[f"core_{i}"] = self._core(getattr(self, f"core{i}"), port, getattr(self, f"irq{i}"))
         memories = [self._memory_wires(i) for i in range(MEMORIES)]
         masters = [{name: getattr(port, name) for name in PORT.members} for port in (*ports, self.host)]
+        # Before the first reset the pins may have any value, and the crossbar does not reset all registers.
+        was_reset = Signal(reset_less=True)
+        with m.If(ResetSignal()):
+            m.d.sync += was_reset.eq(1)
+        for name in ("awvalid", "wvalid", "arvalid"):
+            masters[CORES][name] = getattr(self.host, name) & was_reset
         m.submodules.crossbar = self._crossbar(masters, memories)
         for i, wires in enumerate(memories):
             m.submodules[f"memory_{i}"] = self._memory(wires)
@@ -92,7 +98,7 @@ class SharedMemories(wiring.Component):  # type: ignore[misc]
         shapes = {name: member.shape for name, member in PORT.members.items()} | dict.fromkeys(IDS, CROSSBAR_ID_BITS)
         return {name: Signal(shape, name=f"memory{number}_{name}") for name, shape in shapes.items()}
 
-    def _crossbar(self, masters: list[dict[str, Signal]], memories: list[dict[str, Signal]]) -> Instance:
+    def _crossbar(self, masters: list[dict[str, Any]], memories: list[dict[str, Signal]]) -> Instance:
         """Return the crossbar; memory m has every second stripe of the addresses."""
         stripes = [
             BASE_ADDRESS + (MEMORIES * stripe + memory << STRIPE_BITS)

@@ -28,7 +28,7 @@ from .layout import BASE_ADDRESS, CORE_BYTES, CORES, FOLDER, MEMORY_BYTES, RESUL
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="cocotbext")  # of cocotb 1
 PERIOD_NS = 10
-TIMEOUT_MS = 10  # a hundred times as long as it takes
+TIMEOUT_MS = 10  # some ten times as long as it takes
 
 
 class StartTogether:
