@@ -90,6 +90,7 @@ def test_two_cores_share_no_module_and_no_file(monkeypatch: pytest.MonkeyPatch) 
     assert names == [{"first", "first_kernel"}, {"second", "second_kernel"}]
 
 
+@pytest.mark.slow
 def test_the_second_source_asserts_and_the_first_does_not() -> None:
     core = Core(AcceleratorConfig(64, 1, max_features=64), "sgd", assertions=True)
     texts = command.files(core)

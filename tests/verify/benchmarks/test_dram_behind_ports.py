@@ -41,6 +41,7 @@ def test_a_share_of_one_port() -> None:
     assert row(DramEpochs(DramBuild(SMALL, 100e6, HBM2), "some", 4, 1000, 1250, 2e9), None)[-3] == ""
 
 
+@pytest.mark.slow
 def test_each_build_is_compared_with_that_of_one_port(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
