@@ -123,7 +123,7 @@ FAULTS = (
     RtlFault(names.MODEL_ROUNDING, "datapath/rounding", "seed + SEED_STEP", "seed", "Mux(loading, seed, {})"),
     # Every run ends with a comparison of the seed: the checks of the rounded weights, which come first, find it too.
     RtlFault(names.GRADIENT_ROUNDING, "datapath/rounding", "self.seed_now + SEED_STEP", "self.seed_now", first=False),
-    RtlFault(names.ENCODER, "encoder/connections", "source", "source ^ 128", "encoder.source.eq({})"),
+    RtlFault(names.ENCODER, "encoder/connections", "source", "source ^ 256", "encoder.source.eq({})"),
     RtlFault(names.ENCODER, "encoder/core", "self.beats.payload", "self.beats.payload ^ 1", "label.eq({})"),
     RtlFault(names.ENCODER, "encoder/draws", "feature_steps(lane) + count", "feature_steps(lane) + count + 1"),
     RtlFault(names.ENCODER, "encoder/draws", "word ^ _mask(number)", "word"),
