@@ -54,7 +54,7 @@ def run_launches(
     kept : KeptSamples, optional
         Where samples stay for later trainings, if the plan is one launch.
     key : hashable
-        `samples_key` of the samples.
+        `samples_key` of the samples. Only with `kept`.
     """
     clock = clock or PhaseClock()
     keep = None

@@ -360,7 +360,7 @@ def _train_pass(
     """Train some of the targets from `first` on, and add the results to `totals`."""
     encoder, state = start_of_pass(rows, targets, first, plan.geometry.outputs)
     totals.begin(targets)
-    key = samples_key(first, plan, driver, targets, rows.first)
+    key = None if kept is None else samples_key(first, plan, driver, targets, rows.first)
     try:
         for launch, result in run_launches(driver, plan, encoder, state, totals.on_epoch, clock, kept, key):
             totals.add(launch, result)

@@ -86,9 +86,9 @@ class Staged:
         return self._value
 
     def seen_in(self, stage: int) -> Staged:
-        """Return this value as another item sees it, which is in `stage` in the same cycle.
+        """Return this value for another item, which is in `stage` in the same cycle.
 
-        An item may so use the results of an earlier one. No register is added.
+        So an item uses the results of an earlier one. No register is added.
         """
         self._own_stage()
         return Staged(self._value, stage)

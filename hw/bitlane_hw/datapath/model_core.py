@@ -258,7 +258,7 @@ class ModelCore(wiring.Component):
         """Insert the rounding between scalar stages and gradient passes; return flags of the clipped values."""
         stage = _step_stage(self._config) - rounding.LEAD_CYCLES
         *_, due = Staged(self.digits.valid & self.digits.payload.row_last, 0).valid_until(m, stage, "due")
-        rounded_stage = _step_stage(self._config) + SCALED_GRADIENT_LATENCY
+        rounded_stage = forward_latency(self._config)
         m.d.comb += [
             rounding.begin.eq(self.begin),
             rounding.cut.eq(self.scaled_gradient_cut),

@@ -298,8 +298,8 @@ class UpdateLanes(wiring.Component):
     def _accumulate(self, m, j, term, carry, sources):
         """Return A' after the words of the chunk so far, exact, and 1 if it is beyond the limits of MASTER."""
         _, add, finish, write = self._stages
-        register = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
-        total = Staged(register, finish)
+        accumulator = Signal(signed(MASTER.bits + 1 + self._levels), name=f"total_{j}", reset_less=True)
+        total = Staged(accumulator, finish)
         beyond = ~together(fits, total, MASTER.bits)
         before, was_beyond = total.seen_in(add), beyond.seen_in(add)
         master = Staged(self.master.word_select(j, MASTER.bits), add)
@@ -310,7 +310,7 @@ class UpdateLanes(wiring.Component):
         returned |= together(lambda written: written.word_select(j, MASTER.bits), sources.written)
         returned |= mux(sources.continues & was_beyond, limit, 0)
         base = accumulated | together(Value.as_signed, returned)  # one of them is 0; a load replaces the old weight
-        m.d.sync += register.eq(together(add_with_carry, term, base, carry).at(add))
+        m.d.sync += accumulator.eq(together(add_with_carry, term, base, carry).at(add))
         return total, beyond
 
     def _finish(self, m, j, total, beyond, operators, *, low, high, threshold):

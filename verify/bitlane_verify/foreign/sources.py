@@ -50,12 +50,11 @@ class ForeignSources:
         BitlaneError
             The cache cannot be written, or pooch is not installed.
         """
-        advice = f"put {self.folder}/{{}} of {self.repository} at commit {self.commit} into {self.cache}"
-        paths = [
-            download(self.remote(name), self.cache, "checking against other people's Verilog", advice.format(name))
-            for name in names or self.digests
-        ]
-        return "\n".join(path.read_text() for path in paths)
+        return "\n".join(self._path(name).read_text() for name in names or self.digests)
+
+    def _path(self, name: str) -> Path:
+        advice = f"put {self.folder}/{name} of {self.repository} at commit {self.commit} into {self.cache}"
+        return download(self.remote(name), self.cache, "checking against other people's Verilog", advice)
 
 
 WB2AXIP = ForeignSources(

@@ -89,7 +89,7 @@ def test_other_files_are_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [["m_axi"], ["m_axi0", "m_axi1"], [f"m_axi{port}" for port in range(16)]])
 def test_each_memory_port_has_a_master(tmp_path: Path, names: list[str]) -> None:
-    """The register port is none, and only the top module counts."""
+    """The register port and the ports of submodules do not count."""
     ports = {f"{name}_{signal}": {} for name in (*names, "s_axi") for signal in ("arvalid", "awvalid", "araddr")}
     other = {"attributes": {}, "ports": {"m_axi7_arvalid": {}}}
     path = tmp_path / "netlist.json"
