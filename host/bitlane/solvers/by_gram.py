@@ -60,15 +60,16 @@ def _from_codes(
     """Return a solution, what it is above the optimum, over the objective, and how often exact rows were read."""
     targets = problem.targets[:, models]
     moments = coded_moments(rows.coded, targets, weights)
+    if rows.errors is None:
+        return *_minimum(problem, CenteredMoments.of(moments, problem.fit_intercept)), 0
+    moments = rows.errors.moved(moments, weights)
     centered = CenteredMoments.of(moments, problem.fit_intercept)
-    if not rows.variances.any():
-        return *_minimum(problem, centered), 0
     if problem.lasso:
         found, gaps = _minimum(problem, centered)
         inverse = centered.inverse(found.alpha)
     else:
         (found, inverse), gaps = centered.ridge(problem.ridge * moments.weight), np.zeros(len(models))
-    over = gaps + rounding_excess(inverse, found, moments.weight, rows.variances)
+    over = gaps + rounding_excess(inverse, found, centered, rows, targets, weights)
     if (over <= problem.tol).all():
         return found, over, 0
     exact = StoredColumns(problem.table, rows.columns)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bitlane.encoded.coded_rows import CODE_BITS, CodedRows
 from bitlane.encoded.table import EncodedTable
 
+from .code_errors import CodeErrors
 from .exact_codes import exact_codes
 from .problem import Problem
 from .solution import Floats
@@ -29,12 +30,15 @@ class CodedColumns(NamedTuple):
         Numbers of the columns in the table.
     variances : float64 array [m]
         Mean squares of what codes are off the values, at most, in user units; 0 where they say all of them.
+    errors : CodeErrors, or None
+        Of some rows; None where codes say all of the values.
     stored_bytes : int
     """
 
     coded: CodedRows
     columns: NDArray[np.intp]
     variances: Floats
+    errors: CodeErrors | None
     stored_bytes: int
 
 
@@ -44,10 +48,11 @@ def coded_columns(problem: Problem) -> CodedColumns:
     exact = None if isinstance(table, EncodedTable) or problem.bits < CODE_BITS else exact_codes(table)
     if exact is not None:
         n = table.shape[1]
-        return CodedColumns(exact, np.arange(n), np.zeros(n), exact.codes.nbytes)
+        return CodedColumns(exact, np.arange(n), np.zeros(n), None, exact.codes.nbytes)
     rows = encoded(problem)
-    active = rows.column_codes.active
-    return CodedColumns(rows.coded, active, code_variances(problem, rows), rows.stored_bytes)
+    active, variances = rows.column_codes.active, code_variances(problem, rows)
+    errors = CodeErrors.of(table, rows) if variances.any() else None
+    return CodedColumns(rows.coded, active, variances, errors, rows.stored_bytes)
 
 
 def encoded(problem: Problem) -> EncodedTable:

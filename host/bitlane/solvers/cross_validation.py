@@ -112,12 +112,15 @@ def _from_moments(
     table, (count, n) = problem.table, (problem.targets.shape[1], problem.table.shape[1])
     codes = rows if isinstance(rows, CodedColumns) else None
     columns = np.arange(n) if codes is None else codes.columns
-    rounded = codes is not None and bool(codes.variances.any())  # codes are off the values by what a loss shows
+    errors = None if codes is None else codes.errors
+    rounded = errors is not None  # codes are off the values by what a loss shows
     coef, intercept = np.zeros((len(alphas), len(folds) + 1, count, n)), np.zeros((len(alphas), len(folds) + 1, count))
     objective, excess, losses = *np.zeros((2, len(alphas), count)), np.zeros((len(alphas), len(folds), count))
     reads = 0
     for models, weights in problem.by_weights():
         sets, more = _moments(rows, problem.targets[:, models], weights, folds, dtype)
+        if errors is not None:
+            sets = [errors.moved(each, weights) for each in sets]
         whole, reads = sets[-1], reads + more
         single = dtype == np.float32
         if single and not (np.isfinite(whole.gram).all() and np.isfinite(whole.products).all()):
@@ -128,7 +131,7 @@ def _from_moments(
             if codes is None:
                 over = product_excess(inverse, rough, centered, single)
             else:
-                over = rounding_excess(inverse, rough, whole.weight, codes.variances)
+                over = rounding_excess(inverse, rough, centered, codes, problem.targets[:, models], weights)
             if (rounded or single) and (over > problem.tol).any():
                 return None
             excess[:, models] = over

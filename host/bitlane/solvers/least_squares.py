@@ -105,9 +105,16 @@ class CenteredMoments:
         v = inverse @ self.products
         # In far different units the directions that change no prediction are rounded: some zeros are better then.
         rounded = inverse.energy(self.residual(v, alpha)) > MOST_ROUNDED * inverse.energy(self.products)
+        found = self.solution(v, alpha, inverse.rank)
         if rounded.any():
-            v = np.where(rounded, inverse.basic(self.products), v)
-        return self.solution(v, alpha, inverse.rank), inverse
+            basic = self.solution(inverse.basic(self.products), alpha, inverse.rank)
+            rounded &= self._objectives(basic) < self._objectives(found)
+            found = self.solution(np.where(rounded, basic.coefficients, v), alpha, inverse.rank)
+        return found, inverse
+
+    def _objectives(self, found: LeastSquares) -> Floats:
+        penalty = found.alpha * (found.coefficients**2).sum(axis=0)
+        return np.asarray(found.squared_errors * self.moments.weight + penalty)
 
     def residual(self, v: Floats, alpha: float) -> Floats:
         """Return what the normal equations miss at coefficients [m, K]: half of the negative gradient."""

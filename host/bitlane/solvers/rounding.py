@@ -6,22 +6,31 @@ import numpy as np
 
 from bitlane.encoded.coded_rows import Floats
 
+from .coded_tables import CodedColumns
 from .gram_inverse import GramInverse
 from .least_squares import CenteredMoments, LeastSquares
 
 # What sums of products of a piece of a table are off, over the root of the product of the two sums of squares.
-SINGLE, DOUBLE = 2.0**-18, 2.0**-47
+SINGLE, DOUBLE = 2.0**-18, 2.0**-45
 NOTHING = 1e-9  # of the squares of targets: an objective below it is rounding
 MOST_INFLATED = 5e4  # variance of a coefficient, over what it were if its column depended on no other
 
 
-def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float, variances: Floats) -> Floats:
+def rounding_excess(
+    inverse: GramInverse,
+    solution: LeastSquares,
+    centered: CenteredMoments,
+    rows: CodedColumns,
+    targets: Floats,
+    weights: Floats | None,
+) -> Floats:
     """Return about how far a solution on codes is above the minimum on the values, over the objective: [K].
 
-    A code is off a value by e, of mean square d, without correlation to other columns. With H the Gram matrix with the
-    penalty, D the diagonal of the d times the weight of the rows, v the coefficients and r the errors, the gradient at
-    v on the values is ``D v`` from the squares of e and a random part of variance ``D mean(r**2)`` from the products
-    of e and r. The excess is half of the gradient's square by the inverse of H.
+    It is half of the square of the gradient of the values by the inverse of H, the Gram matrix with the penalty. Where
+    `rows.errors` has all rows, it has that gradient. Otherwise a code is off a value by e, of mean square d. With D the
+    diagonal of the d times the weight of the rows, v the coefficients and r the errors, the gradient has a part
+    ``D v`` from the squares of e, or what two halves of the sample say of it where that is more; a random part of
+    variance ``D mean(r**2)`` from the products of e and r; and what the sample leaves open of the means of e.
 
     Parameters
     ----------
@@ -29,16 +38,24 @@ def rounding_excess(inverse: GramInverse, solution: LeastSquares, weight: float,
         Of the codes' Gram matrix with the penalty, centred if there is an intercept.
     solution : LeastSquares
         On the codes.
-    weight : float
-        Of all rows.
-    variances : float64 array [m]
-        The d, in squares of user units.
+    centered : CenteredMoments
+        Those of the codes, about the means of the values.
+    rows : CodedColumns
+        Codes that are off the values.
+    targets : float64 array [rows, K]
+    weights : float64 array [rows], optional
     """
-    v, variance = solution.coefficients, weight * variances
-    systematic = np.einsum("jk,jk->k", variance[:, None] * v, inverse @ (variance[:, None] * v))
-    random = solution.squared_errors * float(variance @ inverse.diagonal())
+    assert rows.errors is not None
+    v, weight = solution.coefficients, centered.moments.weight
+    first, second = rows.errors.gradients(solution, centered, targets, weights)
+    over = np.einsum("jk,jk->k", first, inverse @ second)
+    if not rows.errors.complete:
+        variance = weight * rows.variances
+        over = np.maximum(over, inverse.energy(variance[:, None] * v))
+        over += solution.squared_errors * float(variance @ inverse.diagonal())
+        over += weight * rows.errors.mean_variances(v, weights)
     objective = solution.squared_errors * weight + solution.alpha * (v**2).sum(axis=0)
-    return np.asarray((systematic + random) / np.maximum(objective, np.finfo(np.float64).tiny))
+    return np.asarray(over / np.maximum(objective, np.finfo(np.float64).tiny))
 
 
 def product_excess(inverse: GramInverse, solution: LeastSquares, centered: CenteredMoments, single: bool) -> Floats:

@@ -35,7 +35,8 @@ def regression(seed: int, rows: int = 500, n: int = 6, outliers: float = 0.0) ->
 def classification(seed: int, rows: int = 500) -> tuple[Any, Any]:
     """A table and labels of -1 and 1, of which some are on the wrong side."""
     X, y, _ = regression(seed, rows)
-    return X, np.where(y + np.random.default_rng(seed).normal(0, 2, rows) > np.median(y), 1, -1)
+    noise = np.random.default_rng([seed, 1]).normal(0, y.std() / 2, rows)  # no classes that nearly separate
+    return X, np.where(y + noise > np.median(y), 1, -1)
 
 
 def loss_of(name: str, y: Any, epsilon: float) -> Callable[[Any], tuple[Any, Any]]:

@@ -61,7 +61,7 @@ def test_many_classes(seed, loss):
 def test_two_classes_by_margin(seed, loss):
     X, y = table(seed)
     model = classifier(loss=loss, epochs=40, learning_rate=1.0, decay=0.9).fit(X, y > 5)
-    assert model.score(X, y > 5) > 0.9
+    assert model.score(X, y > 5) > 0.85
     assert (model.decision_function(X) > 0).tolist() == model.predict(X).tolist()
     assert model.run_.loss[-1] < model.run_.loss[0]
 

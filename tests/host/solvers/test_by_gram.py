@@ -10,6 +10,7 @@ from bitlane.solvers.by_gram import solve_by_gram
 from bitlane.solvers.problem import Problem
 
 ROUNDING = 1e-8  # of the squares of a target, which a Gram matrix may lose beside an outlier
+SEEN = 1e-6  # of the largest singular value: a Gram matrix has the squares, and may not see smaller ones
 moments = by_gram.float_moments
 
 
@@ -29,7 +30,7 @@ def random_problem(random, kind, scales):
 
 
 def optimum_of(problem, k, coef):
-    """The least objective, the objective of coefficients with their best intercept, and the squares of the target."""
+    """The least objective that a Gram matrix can see, that of coefficients, and the squares of the target."""
     X, y = problem.table.astype(np.float64), problem.targets[:, k]
     of_rows = np.ones(len(X)) if problem.weights is None else problem.weights[:, k]
     root = np.sqrt(of_rows / of_rows.sum())
@@ -39,7 +40,7 @@ def optimum_of(problem, k, coef):
     size = np.sqrt((A**2).sum(axis=0))
     size[size == 0] = 1
     penalised = np.vstack([A / size, np.diag(np.sqrt(problem.ridge) / size)]) if problem.ridge else A / size
-    best = np.linalg.lstsq(penalised, np.append(b, np.zeros(len(penalised) - len(b))), rcond=1e-13)[0] / size
+    best = np.linalg.lstsq(penalised, np.append(b, np.zeros(len(penalised) - len(b))), rcond=SEEN)[0] / size
     values = [0.5 * (((b - A @ v) ** 2).sum() + problem.ridge * (v**2).sum()) for v in (best, coef)]
     return *values, (b**2).sum()
 

@@ -13,7 +13,7 @@ def problem(random: np.random.Generator, n: int) -> tuple[Floats, Floats, Floats
     rows = random.normal(size=(2 * n + 2, n)) @ (np.eye(n) + random.normal(size=(n, n)) / n)
     point = random.normal(size=n) * random.integers(0, 2, n)
     lasso = 10.0 ** random.uniform(-2, 1, n) * random.integers(0, 4, n)
-    return rows.T @ rows / n, 3 * random.normal(size=n), point, lasso
+    return rows.T @ rows / n + 0.1 * np.eye(n), 3 * random.normal(size=n), point, lasso
 
 
 @pytest.mark.parametrize("compiled", [True, False])
