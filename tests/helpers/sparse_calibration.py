@@ -17,15 +17,19 @@ Drawn = tuple[np.ndarray, np.ndarray]
 
 
 def miscalibrated(seed: int, rows: int, ties: bool = False) -> Drawn:
-    """Scores whose true log odds are another line, or a curve, of them, and labels; both labels are there."""
+    """Scores whose true log odds are another line, or a curve, of them, and labels.
+
+    A tenth of them or more is 0, and 1, and those of higher scores are more often 1.
+    """
     draw = np.random.default_rng(seed)
-    scores = draw.normal(draw.normal(), draw.uniform(0.5, 3), rows)
-    if ties:
-        scores = np.round(scores)
-    true = draw.uniform(0.5, 2) * scores + draw.normal() + draw.choice([0, 1]) * np.tanh(scores)
-    labels = draw.random(rows) < 1 / (1 + np.exp(-true))
-    labels[np.argmin(scores)], labels[np.argmax(scores)] = False, True
-    return scores.astype(np.float32), labels.astype(np.float32)
+    while True:
+        scores = draw.normal(draw.normal(), draw.uniform(0.5, 3), rows)
+        if ties:
+            scores = np.round(scores)
+        true = draw.uniform(0.5, 2) * scores + draw.normal() + draw.choice([0, 1]) * np.tanh(scores)
+        labels = draw.random(rows) < 1 / (1 + np.exp(-true))
+        if 0.1 <= labels.mean() <= 0.9 and scores[labels].mean() > scores[~labels].mean() + 0.1:
+            return scores.astype(np.float32), labels.astype(np.float32)
 
 
 def model_of(scores: np.ndarray, labels: np.ndarray, loss: str = "log_loss") -> tuple[SmallModel, Batch]:

@@ -92,7 +92,7 @@ def newton(
         matrix[-1, -1] = second.sum()
         matrix /= rows
         matrix[np.diag_indices(columns)] += alpha
-        matrix[-1, -1] += 1e-12
+        matrix[-1, -1] += alpha + 1e-12  # no row may lie at a corner, where an intercept would have no second slope
         gradient = np.append(Z.T @ first / rows + alpha * weights, first.mean())
         step = -np.linalg.solve(matrix, gradient)
         left = -float(step @ gradient)

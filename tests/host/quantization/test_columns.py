@@ -48,7 +48,7 @@ def continuous(rng, rows: int):
             rng.normal(1.6e9, 1e6, rows),  # seconds
             np.exp(rng.normal(size=rows) * rng.uniform(0.2, 1)),
             rng.exponential(size=rows),
-            rng.standard_t(5, rows),
+            rng.laplace(size=rows),
             -rng.gamma(0.7, size=rows),
         ]
     )

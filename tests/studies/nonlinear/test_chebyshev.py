@@ -51,7 +51,7 @@ def test_estimates_are_means_of_all_products(seed, degree):
 
 @pytest.mark.parametrize("degree", [1, 3, 5])
 def test_the_gradient_of_the_polynomial_is_unbiased(seed, degree):
-    """The mean gradient is within 4.5 standard errors of float64; with one draw for all factors it is not."""
+    """The mean gradient is within 6 standard errors of float64; with one draw for all factors it is off by 4.5."""
     rng = np.random.default_rng(seed)
     row, weights = rng.uniform(0.3, 0.7, 6), rng.uniform(0.8, 1.2, 6)
     coefficients = rng.uniform(0.5, 1, degree + 1)
@@ -65,6 +65,6 @@ def test_the_gradient_of_the_polynomial_is_unbiased(seed, degree):
 
     draws = Lattice(2).draws(np.tile(row, (REPEATS, 1)), degree + 1, rng)
     mean, error = mean_and_error(draws)
-    assert (np.abs(mean - expected) < 4.5 * error).all()
+    assert (np.abs(mean - expected) < 6 * error).all()
     mean, error = mean_and_error(np.repeat(draws[:1], degree + 1, axis=0))
     assert (np.abs(mean - expected) > 4.5 * error).any()

@@ -40,7 +40,7 @@ def textbook_auc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) ->
 def near(one: Quality, other: Quality) -> bool:
     """Whether all but the numbers of rows agree."""
     pairs = zip(astuple(one)[1:-1], astuple(other)[1:-1], strict=True)
-    return all(a is b if a is None or b is None else a == pytest.approx(b, rel=1e-6, abs=1e-12) for a, b in pairs)
+    return all(a is b if a is None or b is None else a == pytest.approx(b, rel=1e-6, abs=1e-6) for a, b in pairs)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])

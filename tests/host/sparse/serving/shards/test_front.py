@@ -41,7 +41,7 @@ def test_a_replica_dies_and_another_one_answers(seed):
         servers.servers[1][0].stop()
         for _ in range(10):
             expect_partial(ask(front, servers, servers.keys), servers, servers.keys, set())
-        assert front.state()["replicas"][2]["problem"]
+        wait_until(lambda: front.state()["replicas"][2]["problem"])
 
 
 def test_a_shard_without_replicas_is_missing_until_it_comes_back(seed):
