@@ -64,9 +64,9 @@ def test_two_values_are_stored_exactly(seed, _):
     X[:2] = low, high
     columns = chosen(X, precision)
     scaling = scaling_from(TableRanges.of(X, np.zeros((rows, 1))), True, precision.limit, units=columns)
-    assert np.abs(stored(X, scaling, precision, rng) - X).max(axis=(0, 1)) == pytest.approx(
-        0, abs=2e-5 * (high - low).max()
-    )
+    off = np.abs(stored(X, scaling, precision, rng) - X) > 2e-5 * (high - low).max()
+    # A position is rounded. So one that lies on a level is drawn from its neighbour once in some thousand values.
+    assert off.mean() < 0.01 if precision.sampling == "naive" else not off.any()
 
 
 @pytest.mark.parametrize("_", range(10))
