@@ -16,7 +16,7 @@ from bitlane.driver.job import JobResult
 from bitlane.driver.trace import OnEpoch
 from bitlane.support.phases import PhaseClock
 
-from .kept_samples import KeptSamples
+from .kept_samples import KeptSamples, warn_not_kept
 from .launches import Launch, launches
 from .on_device import device_encoding, run_encoded_launches
 from .plan import ExecutionPlan
@@ -58,7 +58,9 @@ def run_launches(
     """
     clock = clock or PhaseClock()
     keep = None
-    if kept is not None and plan.launch_epochs == plan.epochs - plan.first_epoch:
+    if kept is not None and plan.launch_epochs < plan.epochs - plan.first_epoch:
+        warn_not_kept("the training takes several launches; fewer epochs or draws, or more memory, make it one")
+    elif kept is not None:
         if (held := kept.find(key)) is not None:
             again = replace(held[0], epochs=plan.launch_epochs)
             with clock.during("train"):
@@ -68,7 +70,9 @@ def run_launches(
         kept.free()  # room for these
         keep = partial(kept.hold, key)
     if (how := device_encoding(driver.config, plan, encoder)) is not None:
-        one = how.plan.launch_epochs == plan.launch_epochs  # beside the raw rows, too
+        one = how.plan.launch_epochs == plan.launch_epochs
+        if keep is not None and not one:
+            warn_not_kept("they have no room beside the raw rows that it encodes; give it more memory")
         yield from run_encoded_launches(driver, how, encoder, state, on_epoch, clock, keep if one else None)
         return
     with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered, clock) as buffer:

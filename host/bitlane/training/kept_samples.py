@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bitlane.contract.packing import Words
 from bitlane.driver.buffers import SampleBuffers
 from bitlane.driver.driver import Driver
+from bitlane.support.user_warnings import warn_user
 
 from .checkpoint import Checkpoint
 from .launches import Launch
@@ -24,7 +25,7 @@ class KeptSamples:
     A training leaves its samples here if all its epochs are one launch and all its targets one pass. A later one reads
     them if its rows, scales, precision, draws, seed and batch size are the same; learning rate, penalty, decay, loss,
     staleness and initial weights may differ. Otherwise it encodes its own, which then take their place. Both have the
-    bits of a training without them.
+    bits of a training without them. A training that cannot leave its samples warns.
 
     As a context manager it frees the memory at the end. While it holds samples, other trainings have less room.
     """
@@ -55,6 +56,11 @@ class KeptSamples:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.free()
+
+
+def warn_not_kept(why: str) -> None:
+    """Warn that a training leaves no samples for later ones."""
+    warn_user(f"the samples do not stay on the device: {why}")
 
 
 def samples_key(

@@ -33,7 +33,7 @@ from .accumulator import ResultAccumulator
 from .checkpoint import Checkpoint
 from .double_buffer import run_launches
 from .fingerprint import fingerprint
-from .kept_samples import KeptSamples, samples_key
+from .kept_samples import KeptSamples, samples_key, warn_not_kept
 from .learning_rate import with_learning_rate
 from .losses import SQUARE_LOSSES
 from .objective import Objective
@@ -214,14 +214,16 @@ def train_rows(
     clock = clock or PhaseClock()
     options, plan = checkpoint.options, execution_plan(checkpoint, len(rows.X), driver, snapshots)
     totals = ResultAccumulator(checkpoint, plan, on_epoch)
-    name = driver.device.name
     _logger.info(
         "training on %s: %d rows, %d stored features, epochs %d to %d",
-        *(name, plan.geometry.rows, plan.geometry.features, plan.first_epoch, options.epochs),
+        *(driver.device.name, plan.geometry.rows, plan.geometry.features, plan.first_epoch, options.epochs),
     )
-    for chosen in passes(checkpoint.settings, driver.config.outputs):
+    parts = passes(checkpoint.settings, driver.config.outputs)
+    if kept is not None and len(parts) > 1:
+        warn_not_kept(f"the targets take {len(parts)} passes; train those of one pass at a time")
+    for chosen in parts:
         _train_pass(rows, chosen, checkpoint, plan, driver, totals, clock, kept)
-    return replace(totals.result(name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
+    return replace(totals.result(driver.device.name), seconds=sum(clock.seconds.values()), phases=clock.seconds)
 
 
 def execution_plan(checkpoint: Checkpoint, rows: int, driver: Driver, snapshots: bool) -> ExecutionPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -109,8 +110,30 @@ def test_data_of_several_launches_is_not_kept(seed: int) -> None:
     X, y = table(seed)
     device = EmulatorDevice(SMALL, 64 << 10)
     with KeptSamples() as kept:
-        found = train(X, y, replace(OPTIONS, draws="epoch", epochs=12), device, kept=kept)
+        with pytest.warns(UserWarning, match="the samples do not stay on the device: the training takes several laun"):
+            found = train(X, y, replace(OPTIONS, draws="epoch", epochs=12), device, kept=kept)
         assert found.launches > 1 and device.allocated == 0
+
+
+def test_targets_of_several_passes_are_not_kept(seed: int) -> None:
+    X, y = table(seed)
+    both, device = np.column_stack([y, -y]), EmulatorDevice(SMALL, 64 << 20)
+    with KeptSamples() as kept, pytest.warns(UserWarning, match="the targets take 2 passes; train those of one pass"):
+        found = train(X, both, OPTIONS, device, kept=kept)
+    assert same_bits(found, train(X, both, OPTIONS, device)) and device.allocated == 0
+
+
+@pytest.mark.parametrize("capacity", range(24, 208, 24))
+def test_a_training_that_leaves_no_samples_warns(capacity: int, seed: int) -> None:
+    """From KiB for few rows, over those for all samples, to those for the raw rows beside them."""
+    X, y = table(seed)
+    device = EmulatorDevice(BUILDS["an encoder"], capacity << 10)
+    with KeptSamples() as kept, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = train((X + 100).astype(np.uint8), y, OPTIONS, device, kept=kept)
+        assert (device.allocated == 0) == (found.launches > 1) == bool(told)
+    where = "beside the raw rows" if capacity > 100 else "the training takes several launches"
+    assert all(where in str(each.message) for each in told) and len(told) == (capacity in (24, 48, 120, 144))
 
 
 def test_a_failure_leaves_nothing_behind(seed: int) -> None:
