@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import ClockDomain, Const, Module, Signal
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
@@ -33,6 +33,7 @@ def test_random_pipelines(seed: int) -> None:
     """In each stage an expression equals that of the integers which entered so many cycles earlier."""
     rng = Random(seed)
     m = Module()
+    m.domains.sync = ClockDomain()  # also where nothing is registered
     given = [Signal(BITS, name=f"given_{i}") for i in range(2)]
     setting = Signal(BITS)
     nodes: list[tuple[Staged, Callable[[list[int], int], int]]] = [
