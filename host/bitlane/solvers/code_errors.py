@@ -18,8 +18,8 @@ from bitlane.encoded.table import EncodedTable
 from .least_squares import CenteredMoments, LeastSquares
 from .moments import Moments
 
-# A sample has so many values, but so many rows at least.
-VALUES, ROWS = 1 << 20, 1_024
+# A sample has so many values, but so many rows at least and at most.
+VALUES, LEAST, MOST = 1 << 20, 1 << 10, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class CodeErrors:
     def of(cls, table: Any, rows: EncodedTable) -> CodeErrors:
         """Return those of a table [rows, n] that was encoded, or of the codes of a table that stores more bits."""
         count = len(table)
-        size = min(count, max(ROWS, VALUES // len(rows.column_codes.active)))
+        size = min(count, max(LEAST, min(VALUES // len(rows.column_codes.active), MOST)))
         chosen = np.sort(np.random.default_rng(0).choice(count, size, replace=False))
         coded = rows[chosen].coded
         codes = np.concatenate([coded.scale.values(block.codes) for block in coded.blocks()])
@@ -61,7 +61,8 @@ class CodeErrors:
         if self.complete:
             return np.zeros(v.shape[1])
         shares, scores = self._shares(weights), self.off @ v
-        return np.asarray(shares**2 @ (scores - shares @ scores) ** 2)
+        variance = np.maximum(shares @ (scores - shares @ scores) ** 2, scores.var(axis=0))  # few rows may have weights
+        return np.asarray(variance * (shares @ shares if shares.any() else 1.0))
 
     def gradients(
         self, solution: LeastSquares, centered: CenteredMoments, targets: Floats, weights: Floats | None

@@ -1,4 +1,4 @@
-"""What rounding costs a solution, of codes or of float32 sums: estimates without another read of the values."""
+"""What rounding costs a solution, of codes or of float32 sums: estimates without another read of all values."""
 
 from __future__ import annotations
 

@@ -20,12 +20,14 @@ SKEWED = {
 
 
 def skewed_problem(random, kind):
-    """A table of a kind, as floats or codes of 16 bits, weights that know its values or none, and its targets."""
+    """A table of a kind, as floats or codes of 16 bits, weights that know its values, few or none, and its targets."""
     rows, n = int(np.exp(random.uniform(4, 9.5))), int(random.integers(1, 12))
     X = SKEWED[kind](random.normal(size=(rows, n)))
     y = (X - X.mean(0)) / X.std(0) @ random.normal(size=(n, 2)) + random.normal(size=(rows, 2))
     y = y + 10.0 ** random.uniform(-2, 2)
-    weights = None if random.integers(2) else np.tile(0.1 + 2 * (X[:, :1] > np.median(X[:, 0])), 2)
+    rare = (np.arange(rows) < max(50, rows // 200)).astype(float)  # rows that count
+    weights = [None, 0.1 + 2 * (X[:, 0] > np.median(X[:, 0])), random.permutation(rare)][random.integers(3)]
+    weights = None if weights is None else np.tile(weights[:, None], 2)
     alpha, tol = float(random.choice([0, 1e-3, 0.1])), float(random.choice([1e-3, 1e-4]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
