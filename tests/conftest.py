@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+if find_spec("torch") is not None:
+    import tests.helpers.devices  # noqa: F401  # before a test imports Triton, which its interpreter needs
+
 SEED = pytest.StashKey[int]()
 LIBRARIES = ("torch", "pynq", "litex")  # a file marked with one of these is collected where that library is installed
 MARKED = re.compile(rf"^pytestmark = .*?pytest\.mark\.({'|'.join(LIBRARIES)})\b", re.MULTILINE)
