@@ -19,7 +19,7 @@ from .least_squares import CenteredMoments, LeastSquares
 from .moments import Moments
 
 # A sample has so many values, but so many rows at least and at most.
-VALUES, LEAST, MOST = 1 << 20, 1 << 10, 1 << 16
+VALUES, LEAST, MOST = 1 << 18, 1 << 10, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
