@@ -51,7 +51,7 @@ def excess(problem, found, k):
 
 
 @pytest.mark.parametrize("kind", SKEWED)
-@pytest.mark.parametrize(("values", "factor"), [(code_errors.VALUES, 2), (1 << 12, 10)])
+@pytest.mark.parametrize(("values", "factor"), [(code_errors.VALUES, 4), (1 << 12, 10)])
 def test_intercepts_are_those_of_the_values(seed, values, factor, kind, monkeypatch):
     """A fit that says so is near the optimum, with a sample of all rows, and to a larger factor of 1,024."""
     monkeypatch.setattr(by_gram, "codes_are_quicker", lambda rows, columns: True)
