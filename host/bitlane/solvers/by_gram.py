@@ -63,7 +63,10 @@ def _from_codes(
     if rows.errors is None:
         return *_minimum(problem, CenteredMoments.of(moments, problem.fit_intercept)), 0
     moments = rows.errors.moved(moments, weights)
-    centered = CenteredMoments.of(moments, problem.fit_intercept)
+    centered, exact = CenteredMoments.of(moments, problem.fit_intercept), StoredColumns(problem.table, rows.columns)
+    if (centered.constant & (rows.variances > 0)).any():  # of the rows with weights: their codes say nothing
+        centered = CenteredMoments.of(float_moments(exact, targets, weights), problem.fit_intercept)
+        return *_minimum(problem, centered), 1
     if problem.lasso:
         found, gaps = _minimum(problem, centered)
         inverse = centered.inverse(found.alpha)
@@ -72,7 +75,6 @@ def _from_codes(
     over = gaps + rounding_excess(inverse, found, centered, rows, targets, weights)
     if (over <= problem.tol).all():
         return found, over, 0
-    exact = StoredColumns(problem.table, rows.columns)
     if problem.lasso:
         centered = CenteredMoments.of(float_moments(exact, targets, weights), problem.fit_intercept)
         return *_minimum(problem, centered), 1

@@ -131,6 +131,8 @@ def _from_moments(
             if codes is None:
                 over = product_excess(inverse, rough, centered, single)
             else:
+                if (centered.constant & (codes.variances > 0)).any():
+                    return None
                 over = rounding_excess(inverse, rough, centered, codes, problem.targets[:, models], weights)
             if (rounded or single) and (over > problem.tol).any():
                 return None
