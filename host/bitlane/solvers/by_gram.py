@@ -64,7 +64,7 @@ def _from_codes(
         return *_minimum(problem, CenteredMoments.of(moments, problem.fit_intercept)), 0
     moments = rows.errors.moved(moments, weights)
     centered, exact = CenteredMoments.of(moments, problem.fit_intercept), StoredColumns(problem.table, rows.columns)
-    if (centered.constant & (rows.variances > 0)).any():  # of the rows with weights: their codes say nothing
+    if rows.hide(centered.constant):
         centered = CenteredMoments.of(float_moments(exact, targets, weights), problem.fit_intercept)
         return *_minimum(problem, centered), 1
     if problem.lasso:

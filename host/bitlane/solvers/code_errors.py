@@ -81,12 +81,10 @@ class CodeErrors:
         -------
         two float64 arrays [m, K], each for all rows; the same array twice if the rows are complete
         """
-        shift, whole = self._shares(weights) @ self.off, slice(None)
-        first, second = (
-            self._gradient(some, shift, solution, centered, targets, weights)
-            for some in ((whole, whole) if self.complete else (slice(0, None, 2), slice(1, None, 2)))
-        )
-        return first, second
+        shift = self._shares(weights) @ self.off
+        parts = [slice(None)] if self.complete else [slice(0, None, 2), slice(1, None, 2)]
+        found = [self._gradient(some, shift, solution, centered, targets, weights) for some in parts]
+        return found[0], found[-1]
 
     def _gradient(
         self,

@@ -41,6 +41,10 @@ class CodedColumns(NamedTuple):
     errors: CodeErrors | None
     stored_bytes: int
 
+    def hide(self, constant: NDArray[np.bool_]) -> bool:
+        """Return whether values vary in one of the columns [m] whose codes are constant in the rows with weights."""
+        return bool((constant & (self.variances > 0)).any())
+
 
 def coded_columns(problem: Problem) -> CodedColumns:
     """Return the codes of the table of a problem: as it is, exact if 8 bits can be, or encoded."""

@@ -131,7 +131,7 @@ def _from_moments(
             if codes is None:
                 over = product_excess(inverse, rough, centered, single)
             else:
-                if (centered.constant & (codes.variances > 0)).any():
+                if codes.hide(centered.constant):
                     return None
                 over = rounding_excess(inverse, rough, centered, codes, problem.targets[:, models], weights)
             if (rounded or single) and (over > problem.tol).any():

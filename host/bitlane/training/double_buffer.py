@@ -72,7 +72,7 @@ def run_launches(
     if (how := device_encoding(driver.config, plan, encoder)) is not None:
         one = how.plan.launch_epochs == plan.launch_epochs
         if keep is not None and not one:
-            warn_not_kept("they have no room beside the raw rows that it encodes; give it more memory")
+            warn_not_kept("they have no room beside the raw rows; take a device with more memory")
         yield from run_encoded_launches(driver, how, encoder, state, on_epoch, clock, keep if one else None)
         return
     with DoubleBuffer(driver.device, launches(plan, encoder), plan.double_buffered, clock) as buffer:
