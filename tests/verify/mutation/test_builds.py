@@ -16,6 +16,8 @@ from tests.helpers.places import ROOT
 
 from bitlane_hw.datapath import table_dot
 from bitlane_verify.mutation.builds import BUILDS, modules_called, replace_names
+from bitlane_verify.mutation.trial import PACKAGE, sources
+from bitlane_verify.mutation.trial_plan import builds_of, is_hardware
 
 
 def test_modules_that_make_a_build() -> None:
@@ -52,6 +54,14 @@ def test_an_elaboration_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         warnings.simplefilter("ignore", UnusedElaboratable)  # of the blocks behind the error, when they are deleted
         assert BUILDS[2].elaboration_error() == "IndexError: no such lane"
         gc.collect()
+
+
+@pytest.mark.slow  # elaborates all builds
+def test_every_module_makes_a_build() -> None:
+    """Otherwise a campaign ends after all its tests without a mutant."""
+    reached = {build: modules_called(build.elaboration_error)[1] for build in BUILDS}
+    for module in filter(is_hardware, sources(ROOT / "hw" / PACKAGE)):
+        assert builds_of(module, reached)
 
 
 @pytest.mark.parametrize("test", sorted({test for build in BUILDS for test in build.tests}))

@@ -198,7 +198,7 @@ def replace_names(module: ModuleType, **values: object) -> None:
 
 BUILDS = (
     Build("64 bits, digit lanes", 64),
-    Build("128 bits, digit lanes, 2 outputs", 128, 2),
+    Build("128 bits, 2 ports, 2 outputs, encoder", 128, 2, encoder=1, ports=2),
     Build("64 bits, table lanes, random rounding", 64, level_slots=64, random_rounding=True),
     Build("64 bits, encoder", 64, encoder=2),
     Build("256 bits, 2 shards, 2 ports, random rounding", 256, random_rounding=True, shards=2, ports=2),

@@ -1,6 +1,6 @@
 """Compare DDP with rounds of DiLoCo and SparseLoCo, and with Dion, at equal steps: held-out loss and bytes.
 
-    python -m bitlane_studies.compression.outer                     AdamW and Muon in eight ways, and Dion in four
+    python -m bitlane_studies.compression.outer                     AdamW and Muon in nine ways, and Dion in four
     python -m bitlane_studies.compression.outer --tune --inner sgd  the losses of the grid of rates, and the best
 
 All trainings of a seed begin with the same weights and make as many steps with the same batches, and with a rate that

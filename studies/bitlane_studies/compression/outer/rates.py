@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .trial import OuterJob
-from .ways import DDP, FACTORS, ROUNDS, SPARSE, TUNED_BY, Rates, ways_of
+from .ways import DDP, FACTORS, ROUNDS, SIGNS, SPARSE, TUNED_BY, Rates, ways_of
 
 SEED = 100  # of the tuning
 INNER_RATES = {
@@ -14,10 +14,12 @@ INNER_RATES = {
     "sgd": (0.15, 0.3, 0.6),
     "dion": (0.01, 0.02, 0.04),
 }
+_ROUNDS = [(0.7, 0.9), (0.8, 0.4), (1.0, 0.0)]
 OUTER = {
     DDP: [(1.0, 0.0)],
     FACTORS: [(0.012, 0.0), (0.024, 0.0)],  # of AdamW beside Dion
-    ROUNDS: [(0.7, 0.9), (0.8, 0.4), (1.0, 0.0)],
+    ROUNDS: _ROUNDS,
+    SIGNS: _ROUNDS,
     SPARSE: [(0.7, 0.0), (1.0, 0.0), (1.4, 0.0)],
 }
 

@@ -1,4 +1,4 @@
-"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits, SparseLoCo with few values, Dion."""
+"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits or signs, SparseLoCo, Dion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bitlane.compress.compressor import Compressor
-from bitlane.compress.compressors.dense import QSGD
+from bitlane.compress.compressors.dense import QSGD, EFSign
 from bitlane.compress.compressors.topk import TopK
 from bitlane.compress.ddp.stats import ring_bytes
 from bitlane.compress.dion.optimizer import Dion
@@ -65,14 +65,15 @@ class Way:
         """The compressor of a round."""
         if self.density < 1:
             return TopK(self.density, value_bits=self.bits, chunked=True, decay=DECAY)
-        return QSGD(self.bits, error_feedback=True)
+        return EFSign() if self.bits == 1 else QSGD(self.bits, error_feedback=True)
 
 
-DDP, ROUNDS, SPARSE, FACTORS = "DDP", "DiLoCo", "SparseLoCo", "Dion"
+DDP, ROUNDS, SIGNS, SPARSE, FACTORS = "DDP", "DiLoCo", "DiLoCo with signs", "SparseLoCo", "Dion"
 FLOAT32, BFLOAT16 = Way("DDP, float32", DDP, 1, 32), Way("DDP, bfloat16", DDP, 1, 16)
 WAYS = (
     *(FLOAT32, BFLOAT16),
     *(Way(f"DiLoCo, {bits} bits", ROUNDS, 30, bits) for bits in (8, 4, 2)),
+    Way("DiLoCo, 1 bit", SIGNS, 30, 1),
     *(Way(f"SparseLoCo, {percent} %", SPARSE, 10, 2, percent / 100) for percent in (3, 2, 1)),
 )
 DION_WAYS = tuple(
@@ -80,7 +81,7 @@ DION_WAYS = tuple(
     for part, bits in ((2, 8), (4, 8), (4, 4), (8, 4))
 )
 # The ways whose rates their families take.
-TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "SparseLoCo, 2 %", "Dion, rank 1/4, 8 bits")
+TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "DiLoCo, 1 bit", "SparseLoCo, 2 %", "Dion, rank 1/4, 8 bits")
 
 
 def ways_of(inner: str) -> tuple[Way, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitlane.compress.codecs import linear
+from bitlane.compress.codecs import linear, sign
 from bitlane.compress.codecs.groups import Groups, shard_groups
 from bitlane.errors import BitlaneError
 from bitlane_studies.compression.outer import __main__ as command
@@ -50,6 +50,8 @@ def test_a_tiny_run_of_each_way(tmp_path, capsys):
         both = [linear.body_bytes(each.groups, bits) for each in (first, second)]
         for rank in trials[f"DiLoCo, {bits} bits"]:
             assert rank["declared_bytes"] == 32 + sum(both)
+    for rank in trials["DiLoCo, 1 bit"]:
+        assert rank["declared_bytes"] == 32 + sum(sign.body_bytes(each.groups) for each in (first, second))
     for percent, least in ((3, 0.027), (2, 0.018), (1, 0.009)):
         for rank in trials[f"SparseLoCo, {percent} %"]:
             assert least * values < rank["declared_bytes"] / 3 < 2 * percent / 100 * values + 60
@@ -84,7 +86,7 @@ def test_the_grid_is_alike_for_each_way_and_the_least_loss_wins():
     assert len(candidates("dion")) == len(inner[DDP]) * len(OUTER[FACTORS])
     losses = [2.0 + (number - 4) ** 2 for number in range(len(jobs))]
     found = best(jobs, losses)
-    assert found["adamw", ROUNDS] == jobs[4].rates and len(found) == 3
+    assert found["adamw", ROUNDS] == jobs[4].rates and len(found) == 4
 
 
 def rows(loss, sent):
