@@ -5,7 +5,8 @@
 
 An advice sees the first 60 steps of a training. Then each candidate trains from the same weights with the same batches
 for `--steps` steps. The fastest is the one with the shortest steps of those whose held-out loss ends at most 1 % above
-that of plain DDP; all make the same number of steps, so that the time of a step decides. Times need a quiet machine
+that of plain DDP; all make the same number of steps, so that the time of a step decides. `auto`, which chooses during a
+training, is measured beside them. Times need a quiet machine
 with a core for each rank. Namespaces need root, and ip and tc (iproute2).
 """
 
@@ -25,7 +26,7 @@ from bitlane.support.one_thread import one_thread
 from ...command import run
 from .report import SettingResult, candidate_table, setting_result, summary_table
 from .settings import TASKS, AdvisedSetting
-from .trial import run_rank
+from .trial import AUTO, run_rank
 
 LINKS = ("1gbit", "100mbit")
 HOUR = 3600.0
@@ -41,7 +42,7 @@ def measured(setting: AdvisedSetting, names: Sequence[str], seed: int) -> Settin
             run_rank,
             setting.ranks,
             setting,
-            list(dict.fromkeys((PLAIN, BFLOAT16, *names))),
+            list(dict.fromkeys((PLAIN, BFLOAT16, *names, AUTO))),
             seed,
             timeout=6 * HOUR,
             enter=links.enter,

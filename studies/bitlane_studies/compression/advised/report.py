@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,35 +12,37 @@ from bitlane.compress.advice.candidates import PLAIN
 from bitlane.support.text import align_columns
 
 from .settings import AdvisedSetting
-from .trial import AdvisedTrial
+from .trial import AUTO, AdvisedTrial
 
 NEAR = 1.05  # the goal: the advised way takes at most so many times as long as the fastest one that keeps the loss
 
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """A candidate in a setting: predicted and measured.
+    """A candidate in a setting: measured and predicted.
 
     Attributes
     ----------
     name : str
-    predicted_seconds, seconds : float
+    seconds : float
         Of a step.
-    predicted_bytes, bytes : float
+    bytes : float
         At the socket of the rank that sends most, in a step.
-    predicted_increase : float or None
-        Of the loss, in the trial; None without one.
     increase : float
         Of the final held-out loss over that of `plain`.
+    predicted_seconds, predicted_bytes : float or None
+        None for `AUTO`, which advice does not know.
+    predicted_increase : float or None
+        Of the loss, in the trial; None without one.
     """
 
     name: str
-    predicted_seconds: float
     seconds: float
-    predicted_bytes: float
     bytes: float
-    predicted_increase: float | None
     increase: float
+    predicted_seconds: float | None = None
+    predicted_bytes: float | None = None
+    predicted_increase: float | None = None
 
     @property
     def keeps_loss(self) -> bool:
@@ -61,8 +63,9 @@ class SettingResult:
 
     @property
     def fastest(self) -> CandidateResult:
-        """The candidate with the shortest steps of those that keep the loss."""
-        return min((each for each in self.candidates if each.keeps_loss), key=lambda each: each.seconds)
+        """The candidate with the shortest steps of those that keep the loss and that advice knows."""
+        known = (each for each in self.candidates if each.keeps_loss and each.predicted_seconds is not None)
+        return min(known, key=lambda each: each.seconds)
 
     @property
     def ratio(self) -> float:
@@ -82,31 +85,37 @@ def setting_result(
     plain = float(np.mean([trials[PLAIN].loss for trials in by_rank]))
     candidates = []
     for name in by_rank[0]:
-        trials, predicted = [each[name] for each in by_rank], advice[name]
-        candidates.append(
-            CandidateResult(
-                name,
-                advice.step_seconds(name),
-                max(each.step_seconds for each in trials),
-                predicted.sent,
-                max(each.step_bytes for each in trials),
-                None if predicted.effect is None else predicted.effect.increase,
-                float(np.mean([each.loss for each in trials])) / plain - 1,
-            )
-        )
+        trials = [each[name] for each in by_rank]
+        seconds, sent = max(each.step_seconds for each in trials), max(each.step_bytes for each in trials)
+        measured = CandidateResult(name, seconds, sent, float(np.mean([each.loss for each in trials])) / plain - 1)
+        candidates.append(measured if name == AUTO else _with_prediction(measured, advice))
     return SettingResult(setting, candidates, advice.chosen)
+
+
+def _with_prediction(measured: CandidateResult, advice: Advice) -> CandidateResult:
+    predicted = advice[measured.name]
+    return replace(
+        measured,
+        predicted_seconds=advice.step_seconds(measured.name),
+        predicted_bytes=predicted.sent,
+        predicted_increase=None if predicted.effect is None else predicted.effect.increase,
+    )
 
 
 def candidate_table(result: SettingResult) -> str:
     """Return the table of a setting; the advised candidate has a star, the fastest that keeps the loss a plus."""
     rows = [["candidate", "ms a step", "predicted", "KB a step", "predicted", "loss", "in the trial"]]
     for each in result.candidates:
-        trial = "" if each.predicted_increase is None else f"{each.predicted_increase:+.2%}"
         marks = "*" * (each.name == result.advised) + "+" * (each.name == result.fastest.name)
-        times = [f"{1e3 * each.seconds:.2f}", f"{1e3 * each.predicted_seconds:.2f}"]
-        sizes = [f"{each.bytes / 1e3:.1f}", f"{each.predicted_bytes / 1e3:.1f}"]
-        rows.append([f"{each.name} {marks}".strip(), *times, *sizes, f"{each.increase:+.2%}", trial])
+        times = [_number(each.seconds, 1e3, ".2f"), _number(each.predicted_seconds, 1e3, ".2f")]
+        sizes = [_number(each.bytes, 1e-3, ".1f"), _number(each.predicted_bytes, 1e-3, ".1f")]
+        losses = [f"{each.increase:+.2%}", _number(each.predicted_increase, 1, "+.2%")]
+        rows.append([f"{each.name} {marks}".strip(), *times, *sizes, *losses])
     return align_columns(rows, left=1)
+
+
+def _number(value: float | None, factor: float, form: str) -> str:
+    return "" if value is None else format(factor * value, form)
 
 
 def summary_table(results: Sequence[SettingResult]) -> str:

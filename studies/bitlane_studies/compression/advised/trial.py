@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bitlane.compress.advice.candidates import Candidate, parse_candidate
+from bitlane.compress.advice.candidates import parse_candidate
 from bitlane.compress.collectives.sockets import bytes_at_rest
 from bitlane.compress.ddp.attach import attach
 from bitlane.compress.local.diloco import DiLoCo
@@ -21,6 +21,7 @@ from ..local.tasks import ModelTask
 from ..outer.ways import in_bfloat16
 from .settings import TASKS, AdvisedSetting
 
+AUTO = "auto"  # the compressor that chooses by itself
 WARM_UP = 20  # steps whose time does not count: they connect, measure and allocate
 
 
@@ -46,24 +47,24 @@ class AdvisedTrial:
 def run_rank(
     report: Callable[[tuple[str, float, float]], None], setting: AdvisedSetting, names: Sequence[str], seed: int
 ) -> dict[str, AdvisedTrial]:
-    """Train one rank with each candidate, and report each result when it is there."""
+    """Train one rank with each candidate, or with `AUTO`, and report each result when it is there."""
     torch.set_num_threads(1)
     task, trials = TASKS[setting.task].load(), {}
     for name in names:
-        trials[name] = trained(task, setting, parse_candidate(name), seed)
+        trials[name] = trained(task, setting, name, seed)
         report((name, trials[name].loss, trials[name].step_seconds))
     return trials
 
 
-def trained(task: ModelTask, setting: AdvisedSetting, candidate: Candidate, seed: int) -> AdvisedTrial:
-    """Train one rank with a candidate."""
+def trained(task: ModelTask, setting: AdvisedSetting, name: str, seed: int) -> AdvisedTrial:
+    """Train one rank with a candidate, or with `AUTO`."""
     model = task.build_model(seed)
     batches = setting.batches(len(task.inputs), seed)[: setting.steps, dist.get_rank()]
     optimizer = torch.optim.AdamW(model.parameters(), TASKS[setting.task].rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, setting.factor)
     dist.barrier()
     sent, start = bytes_at_rest(), 0.0
-    with _averaged(model, candidate) as (called, after_step):
+    with _averaged(model, name) as (called, after_step):
         for step, batch in enumerate(batches):
             if step == WARM_UP:
                 start = time.perf_counter()
@@ -79,19 +80,21 @@ def trained(task: ModelTask, setting: AdvisedSetting, candidate: Candidate, seed
 
 
 @contextmanager
-def _averaged(model: nn.Module, candidate: Candidate) -> Iterator[tuple[nn.Module, Callable[[], None]]]:
+def _averaged(model: nn.Module, name: str) -> Iterator[tuple[nn.Module, Callable[[], None]]]:
     """Average as a candidate does; yields the module to call, and what to call after each step."""
-    if candidate.every is not None:
+    candidate = None if name == AUTO else parse_candidate(name)
+    if candidate is not None and candidate.every is not None:
         assert candidate.compressor is not None
         with DiLoCo(model, compressor=candidate.compressor, every=candidate.every) as rounds:
             yield model, rounds.step
             rounds.finish()
         return
     ddp = DistributedDataParallel(model)
-    if candidate.compressor is not None:
-        with attach(ddp, candidate.compressor):
+    compressor = AUTO if candidate is None else candidate.compressor
+    if compressor is not None:
+        with attach(ddp, compressor):
             yield ddp, lambda: None
         return
-    if candidate.dtype == torch.bfloat16:
+    if candidate is not None and candidate.dtype == torch.bfloat16:
         ddp.register_comm_hook(None, lambda _, bucket: in_bfloat16(bucket))  # DDP reads types of a function
     yield ddp, lambda: None

@@ -20,7 +20,7 @@ SETTING = AdvisedSetting("lstm", "1gbit")
 
 
 def candidate(name: str, seconds: float, increase: float) -> CandidateResult:
-    return CandidateResult(name, 0.9 * seconds, seconds, 1000.0, 1100.0, None, increase)
+    return CandidateResult(name, seconds, 1100.0, increase, 0.9 * seconds, 1000.0)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,7 @@ def test_the_fastest_of_those_that_keep_the_loss(advised, ratio, is_met):
         candidate("close", 0.105, -0.02),
         candidate("kept", 0.1, 0.01),
         candidate("lossy", 0.05, 0.0101),
+        CandidateResult("auto", 0.01, 100.0, 0.0),
     ]
     result = SettingResult(SETTING, candidates, advised)
     assert result.fastest.name == "kept"
@@ -60,11 +61,20 @@ def test_trials_and_advice_are_joined():
             return Prediction()
 
     by_rank = [
-        {"plain": AdvisedTrial(1.0, 4.0, 10.0), "bf16": AdvisedTrial(2.0, 2.5, 5.0)},
-        {"plain": AdvisedTrial(3.0, 3.5, 11.0), "bf16": AdvisedTrial(2.4, 2.0, 6.0)},
+        {
+            "plain": AdvisedTrial(1.0, 4.0, 10.0),
+            "bf16": AdvisedTrial(2.0, 2.5, 5.0),
+            "auto": AdvisedTrial(2.0, 1.0, 2.0),
+        },
+        {
+            "plain": AdvisedTrial(3.0, 3.5, 11.0),
+            "bf16": AdvisedTrial(2.4, 2.0, 6.0),
+            "auto": AdvisedTrial(2.0, 1.0, 2.0),
+        },
     ]
     result = setting_result(SETTING, Advised(), by_rank)  # type: ignore[arg-type]
-    assert result["plain"] == CandidateResult("plain", 3.0, 4.0, 7.0, 11.0, 0.25, 0.0)
+    assert result["plain"] == CandidateResult("plain", 4.0, 11.0, 0.0, 3.0, 7.0, 0.25)
+    assert result["auto"] == CandidateResult("auto", 1.0, 2.0, 0.0)
     bfloat16 = result["bf16"]
     assert (bfloat16.seconds, bfloat16.bytes) == (2.5, 6.0) and bfloat16.increase == pytest.approx(0.1)
     assert result.fastest.name == "plain" and result.ratio == 0.625 and not result.is_met
