@@ -1,1 +1,1 @@
-"""Bytes to equal loss at equal steps: DDP, rounds of DiLoCo and SparseLoCo with AdamW, Muon or SGD inside, and Dion."""
+"""Bytes to equal loss at equal steps: DDP, rounds with AdamW, Muon or SGD inside, Dion and DeMo."""

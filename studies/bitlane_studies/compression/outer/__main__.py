@@ -1,6 +1,6 @@
-"""Compare DDP with rounds of DiLoCo and SparseLoCo, and with Dion, at equal steps: held-out loss and bytes.
+"""Compare DDP with rounds of DiLoCo and SparseLoCo, with Dion and with DeMo, at equal steps: held-out loss and bytes.
 
-    python -m bitlane_studies.compression.outer                     AdamW and Muon in nine ways, and Dion in four
+    python -m bitlane_studies.compression.outer                     AdamW, Muon, Dion and DeMo in 24 ways
     python -m bitlane_studies.compression.outer --tune --inner sgd  the losses of the grid of rates, and the best
 
 All trainings of a seed begin with the same weights and make as many steps with the same batches, and with a rate that
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m bitlane_studies.compression.outer", description=__doc__.split("\n")[0]
     )
     add = parser.add_argument
-    inner = ["adamw", "muon", "dion"]
+    inner = ["adamw", "muon", "dion", "demo"]
     add("--inner", nargs="+", choices=list(INNER_RATES), default=inner, help="optimizers (default: all but sgd)")
     add("--seeds", nargs="+", type=int, default=[0, 1], help="seeds of weights and batches (default: 0 1)")
     add("--ranks", type=int, default=2, help="number of ranks, 2 or more (default: %(default)s)")

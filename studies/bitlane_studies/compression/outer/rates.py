@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .trial import OuterJob
-from .ways import DDP, FACTORS, ROUNDS, SIGNS, SPARSE, TUNED_BY, Rates, ways_of
+from .ways import COSINES, DDP, FACTORS, ROUNDS, SIGNS, SPARSE, TUNED_BY, Rates, ways_of
 
 SEED = 100  # of the tuning
 INNER_RATES = {
@@ -13,10 +13,12 @@ INNER_RATES = {
     "muon": (0.006, 0.012, 0.024),
     "sgd": (0.15, 0.3, 0.6),
     "dion": (0.01, 0.02, 0.04),
+    "demo": (0.008, 0.016, 0.032),
 }
 _ROUNDS = [(0.7, 0.9), (0.8, 0.4), (1.0, 0.0)]
 OUTER = {
     DDP: [(1.0, 0.0)],
+    COSINES: [(1.0, 0.0)],
     FACTORS: [(0.012, 0.0), (0.024, 0.0)],  # of AdamW beside Dion
     ROUNDS: _ROUNDS,
     SIGNS: _ROUNDS,
@@ -51,4 +53,5 @@ TUNED: dict[tuple[str, str], Rates] = {  # with 600 steps
     ("muon", SIGNS): Rates(0.024, 1.0, 0.0),
     ("muon", SPARSE): Rates(0.024, 0.7, 0.0),
     ("dion", FACTORS): Rates(0.02, 0.024),
+    ("demo", COSINES): Rates(0.016),
 }

@@ -20,8 +20,8 @@ from .ways import BFLOAT16, DDP
 FEWER, WITHIN = 500, 0.01  # the goal: so many times fewer bytes than DDP in bfloat16, at a loss at most 1 % above
 HEADINGS = ["inner", "way", "every", "held-out loss", "over DDP", "MB at the socket", "MB declared", "times fewer"]
 STYLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "bitlane", "font.size": 9}
-COLOURS = {"adamw": "#1b6ca8", "muon": "#c8553d", "sgd": "#588157", "dion": "#7b5ea7"}
-COMPARED_WITH = {"dion": "muon"}  # Dion averages by itself: it is compared with DDP with Muon
+COLOURS = {"adamw": "#1b6ca8", "muon": "#c8553d", "sgd": "#588157", "dion": "#7b5ea7", "demo": "#8d6e63"}
+COMPARED_WITH = {"dion": "muon", "demo": "adamw"}  # they average by themselves: they are compared with DDP with these
 
 
 @dataclass(frozen=True)

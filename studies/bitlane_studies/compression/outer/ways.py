@@ -1,4 +1,4 @@
-"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits or signs, SparseLoCo, Dion."""
+"""The ways to average: DDP in float32 and bfloat16, DiLoCo with few bits or signs, SparseLoCo, Dion, DeMo."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bitlane.compress.ddp.stats import ring_bytes
 from bitlane.compress.dion.optimizer import Dion
 from bitlane.compress.local.diloco import DiLoCo
 
+from .demo import DeMo
 from .inner import INNER, WEIGHT_DECAY, Optimizers, adamw_of, matrices_and_others
 
 DECAY = 0.95  # of SparseLoCo's residuals
@@ -68,7 +69,7 @@ class Way:
         return EFSign() if self.bits == 1 else QSGD(self.bits, error_feedback=True)
 
 
-DDP, ROUNDS, SIGNS, SPARSE, FACTORS = "DDP", "DiLoCo", "DiLoCo with signs", "SparseLoCo", "Dion"
+DDP, ROUNDS, SIGNS, SPARSE, FACTORS, COSINES = "DDP", "DiLoCo", "DiLoCo with signs", "SparseLoCo", "Dion", "DeMo"
 FLOAT32, BFLOAT16 = Way("DDP, float32", DDP, 1, 32), Way("DDP, bfloat16", DDP, 1, 16)
 WAYS = (
     *(FLOAT32, BFLOAT16),
@@ -80,13 +81,21 @@ DION_WAYS = tuple(
     Way(f"Dion, rank 1/{part}, {bits} bits", FACTORS, 1, bits, rank_fraction=1 / part)
     for part, bits in ((2, 8), (4, 8), (4, 4), (8, 4))
 )
+DEMO_WAYS = tuple(Way(f"DeMo, {100 * density:g} %", COSINES, 1, 16, density) for density in (1 / 64, 1 / 256))
 # The ways whose rates their families take.
-TUNED_BY = ("DDP, bfloat16", "DiLoCo, 4 bits", "DiLoCo, 1 bit", "SparseLoCo, 2 %", "Dion, rank 1/4, 8 bits")
+TUNED_BY = (
+    "DDP, bfloat16",
+    "DiLoCo, 4 bits",
+    "DiLoCo, 1 bit",
+    "SparseLoCo, 2 %",
+    "Dion, rank 1/4, 8 bits",
+    DEMO_WAYS[0].name,
+)
 
 
 def ways_of(inner: str) -> tuple[Way, ...]:
-    """Return the ways of an inner optimizer: Dion averages by itself."""
-    return DION_WAYS if inner == "dion" else WAYS
+    """Return the ways of an inner optimizer: Dion and DeMo average by themselves."""
+    return {"dion": DION_WAYS, "demo": DEMO_WAYS}.get(inner, WAYS)
 
 
 def in_bfloat16(bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
@@ -111,11 +120,14 @@ class RankAverage:
         self._way, self._rates, self._model, self.called = way, rates, model, model
         self._diloco: DiLoCo | None = None
         self._dion: Dion | None = None
+        self._demo: DeMo | None = None
         if way.family == FACTORS:
             matrices, others = matrices_and_others(model)
             bits = None if way.bits == 32 else way.bits
             fraction, decay, adamw = way.rank_fraction, WEIGHT_DECAY, adamw_of(others, rates.outer)
             self._dion = Dion(matrices, rates.inner, fraction, weight_decay=decay, bits=bits, other_optimizer=adamw)
+        elif way.family == COSINES:
+            self._demo = DeMo(model.parameters(), rates.inner, way.density, WEIGHT_DECAY)
         elif way.every > 1:
             nesterov = rates.momentum > 0
 
@@ -129,7 +141,9 @@ class RankAverage:
                 ddp.register_comm_hook(None, lambda _, bucket: in_bfloat16(bucket))  # DDP reads types of a function
 
     def optimizers(self, inner: str) -> tuple[Optimizers, Optimizers]:
-        """Return the optimizers to step, those with this name or Dion, and all whose rates follow a schedule."""
+        """Return the optimizers to step, those with this name or the averaging one, and all that follow a schedule."""
+        if self._demo is not None:
+            return [self._demo], [self._demo]
         if self._dion is None:
             own = INNER[inner](self._model, self._rates.inner)
             return own, own
@@ -155,6 +169,8 @@ class RankAverage:
         """Return the bytes of the averages: of DDP those of a ring, of the others those of their transport."""
         if self._diloco is not None:
             return self._diloco.stats.bytes_sent
+        if self._demo is not None:
+            return self._demo.declared_bytes
         if self._dion is not None:
             return self._dion.stats.total.bytes_sent
         values = sum(parameter.numel() for parameter in self.called.parameters())

@@ -12,12 +12,14 @@ from bitlane.compress.codecs import linear, sign
 from bitlane.compress.codecs.groups import Groups, shard_groups
 from bitlane.errors import BitlaneError
 from bitlane_studies.compression.outer import __main__ as command
+from bitlane_studies.compression.outer.demo import Chunks
 from bitlane_studies.compression.outer.rates import OUTER, best, candidates
 from bitlane_studies.compression.outer.report import OuterRow, rows_of, table, verdict
 from bitlane_studies.compression.outer.trial import OuterJob, OuterTrial, Size
 from bitlane_studies.compression.outer.ways import (
     BFLOAT16,
     DDP,
+    DEMO_WAYS,
     DION_WAYS,
     FACTORS,
     FLOAT32,
@@ -78,11 +80,28 @@ def test_a_tiny_run_of_dion(tmp_path, capsys, monkeypatch):
         assert 0 < first["socket_bytes"] - first["declared_bytes"] < 60_000
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the socket's count needs Linux")
+def test_a_tiny_run_of_demo(tmp_path, capsys, monkeypatch):
+    """Beside DDP with AdamW; 4 bytes a component, and one component at least of each chunk."""
+    monkeypatch.setattr(command, "ways_of", lambda inner: DEMO_WAYS if inner == "demo" else (BFLOAT16, WAYS[2]))
+    assert command.main(["--inner", "adamw", "demo", "--seeds", "3", *TINY, "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("demo: the goal of 500 times fewer bytes")
+    trials = json.loads((tmp_path / "outer.json").read_text())["trials"][2:]
+    shapes = [each.shape for each in Size(8, 1, 8).task().build_model(0).parameters()]
+    for trial in trials:
+        first, second = trial["ranks"]
+        assert first["loss"] == second["loss"] > 1
+        chunks = [(shape.numel() // size, size) for shape in shapes for size in [Chunks(shape).size]]
+        sent = sum(count * max(1, round(trial["way"]["density"] * size)) for count, size in chunks)
+        assert first["declared_bytes"] == 30 * 4 * sent
+        assert 0 < first["socket_bytes"] - first["declared_bytes"] < 60_000
+
+
 def test_the_grid_is_alike_for_each_way_and_the_least_loss_wins():
     jobs = candidates("adamw")
     inner = {family: {job.rates.inner for job in jobs if job.way.family == family} for family in (DDP, ROUNDS, SPARSE)}
     assert inner[DDP] == inner[ROUNDS] == inner[SPARSE] and len(OUTER[ROUNDS]) == len(OUTER[SPARSE])
-    assert {job.way.name for job in jobs} | {job.way.name for job in candidates("dion")} == set(TUNED_BY)
+    assert {job.way.name for inner in ("adamw", "dion", "demo") for job in candidates(inner)} == set(TUNED_BY)
     assert len(candidates("dion")) == len(inner[DDP]) * len(OUTER[FACTORS])
     losses = [2.0 + (number - 4) ** 2 for number in range(len(jobs))]
     found = best(jobs, losses)
