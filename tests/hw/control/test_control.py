@@ -269,3 +269,25 @@ def test_encoding(seed: int, cause: str | None) -> None:
         assert ctx.get(dut.enable) and not ctx.get(dut.encode_enable)
 
     run(dut, testbench)
+
+
+@pytest.mark.parametrize("kind", ["start", "encode"])
+def test_a_start_during_a_run_does_not_change_what_runs(seed: int, kind: str) -> None:
+    """Neither in the cycle before the run is busy, nor in any later one; without a run both begin what they say."""
+    rng = Random(seed)
+    dut = Control(replace(small_config(), encoder=1))
+
+    async def testbench(ctx: Any) -> None:
+        ctx.set(dut.settings, settings(ControlJob().geometry))
+        ctx.set(dut.sizes_done, 1)
+        ctx.set(getattr(dut, kind), 1)
+        await ctx.tick()
+        ctx.set(getattr(dut, kind), 0)
+        assert ctx.get(dut.clear)
+        for _ in range(30):
+            for name in ("start", "encode"):
+                ctx.set(getattr(dut, name), rng.random() < 0.5)
+            await ctx.tick()
+            assert ctx.get(dut.busy) and ctx.get(dut.encoding) == (kind == "encode")
+
+    run(dut, testbench)

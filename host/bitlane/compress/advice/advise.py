@@ -29,7 +29,7 @@ from .candidates import BFLOAT16, CANDIDATES, HARMLESS, PLAIN, Candidate, parse_
 from .layouts import module_layout
 from .trial import LossEffect, LossTrial, MeasuredTraining, measure_losses
 
-NEAR_FASTEST = 1.1  # a candidate within this factor of the shortest step is fast enough
+NEAR_FASTEST = 1.05  # a candidate within this factor of the shortest step is fast enough
 MOST_INCREASE = 0.01  # of the loss, of what is recommended
 SCALE_BITS = 1 / 16  # a value: the scales of QSGD
 OUTER_BYTES = 8  # a value: the global copy of DiLoCo, and the momentum of its outer optimizer
@@ -109,7 +109,7 @@ class Advice:
 
     @property
     def chosen(self) -> str:
-        """The recommendation: of those that keep the loss for sure, the first within 10 % of the shortest step."""
+        """The recommendation: of those that keep the loss for sure, the first within 5 % of the shortest step."""
         kept = [name for name in self.names if self.keeps_loss(name) and not self._delays(name)]
         shortest = min(map(self.step_seconds, kept))
         return next(name for name in kept if self.step_seconds(name) <= NEAR_FASTEST * shortest)

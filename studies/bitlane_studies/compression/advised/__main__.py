@@ -4,10 +4,11 @@
     python -m bitlane_studies.compression.advised lstm --links 10mbit
 
 An advice sees the first 60 steps of a training. Then each candidate trains from the same weights with the same batches
-for `--steps` steps. The fastest is the one with the shortest steps of those whose held-out loss ends at most 1 % above
-that of plain DDP; all make the same number of steps, so that the time of a step decides. `auto`, which chooses during a
-training, is measured beside them. Times need a quiet machine
-with a core for each rank. Namespaces need root, and ip and tc (iproute2).
+for `--steps` steps. Losses do not depend on the link: those of a task are means over its links, each with a seed of its
+own. The fastest is the candidate with the shortest steps of those whose held-out loss ends at most 1 % above that of
+plain DDP; all make the same number of steps, so that the time of a step decides. `auto`, which chooses during a
+training, is measured beside them. Times need a quiet machine with a core for each rank. Namespaces need root, and ip
+and tc (iproute2).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bitlane.compress.collectives.launch import launch
 from bitlane.support.one_thread import one_thread
 
 from ...command import run
-from .report import SettingResult, candidate_table, setting_result, summary_table
+from .report import SettingResult, candidate_table, setting_result, summary_table, with_mean_losses
 from .settings import TASKS, AdvisedSetting
 from .trial import AUTO, run_rank
 
@@ -67,14 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--candidates", nargs="+", default=CANDIDATES, help="candidates (default: those of bitlane advise)")
     add("--ranks", type=int, default=2, help="number of ranks (default: %(default)s)")
     add("--steps", type=int, default=400, help="steps of a training (default: %(default)s)")
-    add("--seed", type=int, default=0, help="of weights and batches (default: %(default)s)")
+    add("--seed", type=int, default=0, help="of weights and batches on the first link (default: %(default)s)")
     given = parser.parse_args(argv)
-    settings = [AdvisedSetting(task, link, given.ranks, given.steps) for task in given.tasks for link in given.links]
-    results = []
-    for setting in settings:
-        results.append(measured(setting, given.candidates, given.seed))
-        print(f"{setting.task}, {setting.link}; * is advised, + the fastest that keeps the loss")
-        print(candidate_table(results[-1]), flush=True)
+    results: list[SettingResult] = []
+    for task in given.tasks:
+        settings = [AdvisedSetting(task, link, given.ranks, given.steps) for link in given.links]
+        found = [measured(each, given.candidates, given.seed + number) for number, each in enumerate(settings)]
+        results += with_mean_losses(found)
+        for each in results[-len(found) :]:
+            print(f"{each.setting.task}, {each.setting.link}; * is advised, + the fastest that keeps the loss")
+            print(candidate_table(each), flush=True)
     print(summary_table(results))
     return int(not all(each.is_met for each in results))
 

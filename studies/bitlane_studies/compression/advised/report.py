@@ -102,6 +102,20 @@ def _with_prediction(measured: CandidateResult, advice: Advice) -> CandidateResu
     )
 
 
+def with_mean_losses(results: Sequence[SettingResult]) -> list[SettingResult]:
+    """Return the results of settings of one task, each candidate with the mean of its losses in all of them.
+
+    Losses do not depend on the link, and the settings have different seeds.
+    """
+
+    def mean(name: str) -> float:
+        return float(np.mean([each[name].increase for each in results]))
+
+    return [
+        replace(each, candidates=[replace(own, increase=mean(own.name)) for own in each.candidates]) for each in results
+    ]
+
+
 def candidate_table(result: SettingResult) -> str:
     """Return the table of a setting; the advised candidate has a star, the fastest that keeps the loss a plus."""
     rows = [["candidate", "ms a step", "predicted", "KB a step", "predicted", "loss", "in the trial"]]

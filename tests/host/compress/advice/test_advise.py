@@ -104,7 +104,8 @@ PAIR = ((PLAIN, 1.0, 0.0, 0.0), (BFLOAT16, 0.6, 0.0, 0.0))
         ([("qsgd:bits=8", 0.3, 0.008, 0.003)], BFLOAT16),  # not within 1 % with its error
         ([("qsgd:bits=8", 0.3, -0.1, 0.2)], BFLOAT16),
         ([("qsgd:bits=8", 0.3, float("inf"), float("inf"))], BFLOAT16),
-        ([("qsgd:bits=8", 0.32, 0.0, 0.0), ("efsign", 0.3, 0.0, 0.0)], "qsgd:bits=8"),  # within 10 %
+        ([("qsgd:bits=8", 0.314, 0.0, 0.0), ("efsign", 0.3, 0.0, 0.0)], "qsgd:bits=8"),  # within 5 %
+        ([("qsgd:bits=8", 0.317, 0.0, 0.0), ("efsign", 0.3, 0.0, 0.0)], "efsign"),
         ([("qsgd:bits=8", 0.34, 0.0, 0.0), ("efsign", 0.3, 0.0, 0.0)], "efsign"),
         ([("diloco:100", 0.4)], BFLOAT16),  # its loss is not known
         ([("powersgd", 0.4, 0.004, 0.001, "delays")], BFLOAT16),
@@ -122,9 +123,9 @@ def test_a_link_that_is_no_bottleneck_needs_nothing():
     found = advice(20.0, *PAIR, ("efsign", 0.0, 0.0, 0.0))
     assert found.chosen == PLAIN
     assert "Use plain DDP: the link is no bottleneck" in advice_text(found)
-    slower = advice(0.0, (PLAIN, 1.0, 0.0, 0.0), (BFLOAT16, 0.95, 0.0, 0.0), ("efsign", 0.1, 0.5, 0.0))
+    slower = advice(0.0, (PLAIN, 1.0, 0.0, 0.0), (BFLOAT16, 0.96, 0.0, 0.0), ("efsign", 0.1, 0.5, 0.0))
     assert slower.chosen == PLAIN
-    assert "nothing that keeps the loss makes it 10% faster" in " ".join(advice_text(slower).split())
+    assert "nothing that keeps the loss makes it 5% faster" in " ".join(advice_text(slower).split())
 
 
 def test_without_losses_only_what_studies_found_harmless_is_chosen():

@@ -10,6 +10,7 @@ from bitlane_studies.compression.advised.report import (
     candidate_table,
     setting_result,
     summary_table,
+    with_mean_losses,
 )
 from bitlane_studies.compression.advised.settings import AdvisedSetting
 from bitlane_studies.compression.advised.trial import AdvisedTrial
@@ -42,6 +43,17 @@ def test_the_fastest_of_those_that_keep_the_loss(advised, ratio, is_met):
     lines = candidate_table(result).splitlines()
     assert [line.split()[1] for line in lines[2:] if "*" in line.split()[1]] == ["*+" if advised == "kept" else "*"]
     assert summary_table([result]).splitlines()[-1].split()[-1] == ("met" if is_met else "missed")
+
+
+def test_the_losses_of_a_task_are_means_over_its_links():
+    results = [
+        SettingResult(SETTING, [candidate("plain", 0.2, 0.0), candidate("few", seconds, increase)], "few")
+        for seconds, increase in ((0.1, 0.03), (0.3, -0.02))
+    ]
+    means = with_mean_losses(results)
+    assert [each["few"].increase for each in means] == pytest.approx([0.005, 0.005])
+    assert [each["few"].seconds for each in means] == [0.1, 0.3] and [each.advised for each in means] == ["few"] * 2
+    assert [each.fastest.name for each in means] == ["few", "plain"]
 
 
 def test_trials_and_advice_are_joined():
