@@ -5,12 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 from tests.helpers.simulation import fields, run
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.layout import BURST_BEATS
 from bitlane_hw.common.payloads import request_layout
-from bitlane_hw.encoder.region_buffer import RegionBuffer
+from bitlane_hw.encoder.region_buffer import DEPTH, RESERVE, RegionBuffer
 
 REGIONS, LINE_BYTES = 3, 128
 LIMIT = 20_000  # cycles
@@ -63,3 +64,46 @@ def test_words_and_requests(seed: int) -> None:
     assert memory == {
         begin + 8 * number: word for begin, own in zip(begins, words, strict=True) for number, word in enumerate(own)
     }
+
+
+@pytest.mark.parametrize("region", range(REGIONS))
+def test_room_falls_with_each_region_and_returns(seed: int, region: int) -> None:
+    """While the writer takes nothing, `RESERVE` more beats fit after `room` has fallen, and none is lost."""
+    rng, config = Random(seed), AcceleratorConfig()
+    dut = RegionBuffer(config.address_bits, REGIONS, request_layout(config))
+    words: list[int] = []
+    found: list[int] = []
+
+    async def testbench(ctx: Any) -> None:
+        async def give() -> None:
+            words.append(rng.getrandbits(64))
+            ctx.set(dut.words[region].payload, words[-1])
+            ctx.set(dut.words[region].valid, 1)
+            await ctx.tick()
+            ctx.set(dut.words[region].valid, 0)
+
+        await ctx.tick().repeat(2)
+        while ctx.get(dut.room):
+            assert len(words) <= DEPTH - RESERVE, "the room does not fall"
+            await give()
+        assert len(words) > DEPTH - 3 * RESERVE, "the room falls long before it must"
+        for _ in range(RESERVE):
+            await give()
+        ctx.set(dut.flush, 1)
+        left = 0
+        for _ in range(LIMIT):
+            ctx.set(dut.beats.ready, left > 0)
+            ctx.set(dut.requests.ready, left == 0)
+            if left:
+                found.append(ctx.get(dut.beats.payload))
+                left -= 1
+            elif ctx.get(dut.requests.valid):
+                left = ctx.get(dut.requests.payload)["beats"]
+            elif ctx.get(dut.empty):
+                break
+            await ctx.tick()
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.room)
+
+    run(dut, testbench)
+    assert found == words

@@ -22,12 +22,13 @@ from bitlane.compress.advice.advise import advise
 from bitlane.compress.advice.candidates import BFLOAT16, CANDIDATES, PLAIN
 from bitlane.compress.collectives.emulated_links import emulate_links, parse_link
 from bitlane.compress.collectives.launch import launch
+from bitlane.errors import BitlaneError
 from bitlane.support.one_thread import one_thread
 
 from ...command import run
 from .report import SettingResult, candidate_table, setting_result, summary_table, with_mean_losses
 from .settings import TASKS, AdvisedSetting
-from .trial import AUTO, run_rank
+from .trial import AUTO, least_steps, run_rank
 
 LINKS = ("1gbit", "100mbit")
 HOUR = 3600.0
@@ -70,6 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--steps", type=int, default=400, help="steps of a training (default: %(default)s)")
     add("--seed", type=int, default=0, help="of weights and batches on the first link (default: %(default)s)")
     given = parser.parse_args(argv)
+    for name in given.candidates:
+        if given.steps < least_steps(name):
+            raise BitlaneError(f"--steps must be {least_steps(name)} or more for {name}; got {given.steps}")
     results: list[SettingResult] = []
     for task in given.tasks:
         settings = [AdvisedSetting(task, link, given.ranks, given.steps) for link in given.links]

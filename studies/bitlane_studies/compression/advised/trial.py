@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -23,6 +24,7 @@ from .settings import TASKS, AdvisedSetting
 
 AUTO = "auto"  # the compressor that chooses by itself
 WARM_UP = 20  # steps whose time does not count: they connect, measure and allocate
+BLOCK = 10  # steps that are timed together
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class AdvisedTrial:
     loss : float
         Mean cross-entropy of the held-out examples, in nats.
     step_seconds : float
-        Mean over the steps behind `WARM_UP`; rounds of `DiLoCo` are in it.
+        Median over blocks of `BLOCK` steps, with `DiLoCo` of a round, behind `WARM_UP`: other programs change it less
+        than a mean.
     step_bytes : float
         Bytes that the other ranks have acknowledged, by the kernel's count, in a mean step.
     """
@@ -63,20 +66,36 @@ def trained(task: ModelTask, setting: AdvisedSetting, name: str, seed: int) -> A
     optimizer = torch.optim.AdamW(model.parameters(), TASKS[setting.task].rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, setting.factor)
     dist.barrier()
-    sent, start = bytes_at_rest(), 0.0
+    sent, ends = bytes_at_rest(), []
     with _averaged(model, name) as (called, after_step):
-        for step, batch in enumerate(batches):
-            if step == WARM_UP:
-                start = time.perf_counter()
+        for batch in batches:
             optimizer.zero_grad()
             task.loss(called, batch).backward()
             optimizer.step()
             schedule.step()
             after_step()
-        seconds = time.perf_counter() - start
+            ends.append(time.perf_counter())
         sent = bytes_at_rest() - sent
         dist.barrier()  # no rank closes its connections while another one counts
-    return AdvisedTrial(task.held_out_loss(model), seconds / (setting.steps - WARM_UP), sent / setting.steps)
+    return AdvisedTrial(task.held_out_loss(model), _step_seconds(ends, name), sent / setting.steps)
+
+
+def _blocks(name: str) -> tuple[int, int]:
+    """Return the steps of a block of a candidate, which end with a round, and the steps before the first one."""
+    every = (None if name == AUTO else parse_candidate(name).every) or 1
+    block = -(-BLOCK // every) * every
+    return block, -(-WARM_UP // block) * block
+
+
+def least_steps(name: str) -> int:
+    """Return how many steps a training with a candidate needs, so that its time can be measured."""
+    return sum(_blocks(name))
+
+
+def _step_seconds(ends: Sequence[float], name: str) -> float:
+    """Return the seconds of a step, from the time at the end of each."""
+    block, before = _blocks(name)
+    return float(np.median(np.diff(ends[before - 1 :: block]))) / block
 
 
 @contextmanager
