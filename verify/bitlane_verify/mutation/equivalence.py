@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[3]
 USERS = {
     "common/fixed_point": ("datapath/scalar.StepProduct", "datapath/scalar.Predict", "datapath/update.UpdateLanes"),
     "datapath/terms": ("datapath/gradient.GradientPass",),
+    "encoder/payloads": ("encoder/group_rows.GroupRows",),
 }
 STEPS = 1  # of the base case, and of the induction
 # `zinit` makes all registers begin with 0, because `equiv_make` forgets the initial values.

@@ -92,10 +92,13 @@ class DeMo(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": rate, "density": density, "weight_decay": weight_decay})
         self.declared_bytes = 0
 
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         """Average and step once."""
         assert closure is None
+        with torch.no_grad():
+            self._step()
+
+    def _step(self) -> None:
         steps = [(each, group) for group in self.param_groups for each in group["params"]]
         sent = [self._extracted(each, group["density"]) for each, group in steps]
         own = torch.cat([part.flatten().view(torch.uint8) for pair in sent for part in pair])
