@@ -28,9 +28,9 @@ def test_each_kind_of_candidate_trains_and_sends_what_is_predicted():
     result = command.measured(AdvisedSetting("lstm", "1gbit", steps=60), ["qsgd:bits=8", "diloco:20"], 3)
     assert [each.name for each in result.candidates] == ["plain", "bf16", "qsgd:bits=8", "diloco:20", "auto"]
     assert result["plain"].increase == 0
-    assert abs(result["bf16"].increase) < 0.01 and abs(result["qsgd:bits=8"].increase) < 0.02
-    start = 6000  # bytes of a step: connections, and the weights that DDP sends from rank 0
-    assert abs(result["auto"].increase) < 0.02 and result["auto"].bytes < result["plain"].bytes
+    assert abs(result["bf16"].increase) < 0.03 and abs(result["qsgd:bits=8"].increase) < 0.03
+    start = 8000  # bytes of a step: connections, and the weights that DDP sends from rank 0
+    assert abs(result["auto"].increase) < 0.05 and result["auto"].bytes < result["plain"].bytes
     for each in result.candidates[:-1]:
         assert 0.98 * each.predicted_bytes < each.bytes < 1.02 * each.predicted_bytes + start
     assert result.advised in [each.name for each in result.candidates]

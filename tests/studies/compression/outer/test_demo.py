@@ -47,7 +47,10 @@ def test_the_components_are_cosines_of_chunks(shape, seed):
 
 
 def test_steps_of_one_rank(seed):
-    """Against momentum, the largest components, and signs, in numpy. Components near equal may be chosen otherwise."""
+    """Against momentum, the largest components, and signs, in numpy; each step from the momentum that is there.
+
+    A component beside the middle of two bfloat16 values may become the other one: it moves an update by less than 0.01.
+    """
     rng = np.random.default_rng(seed)
     gradients = rng.normal(size=(4, 8, 16)).astype(np.float32)
     weight = torch.nn.Parameter(torch.ones(8, 16))
@@ -63,9 +66,11 @@ def test_steps_of_one_rank(seed):
             sent = np.zeros(128)
             sent[largest] = torch.from_numpy(components.ravel()[largest]).float().bfloat16().float().numpy()
             update = idctn(sent.reshape(8, 16), norm="ortho")
-            momentum -= update
+            kept = optimizer.state[weight]["momentum"].double().numpy()
+            np.testing.assert_allclose(kept, momentum - update, atol=0.01)
             expected = expected * (1 - 0.001) - 0.01 * np.sign(update)
-            near = np.abs(update) < 1e-5  # the sign of rounding
+            near = np.abs(update) < 0.01
+            assert near.mean() < 0.2
             np.testing.assert_allclose(weight.detach().numpy()[~near], expected[~near], atol=1e-5)
-            expected[near] = weight.detach().numpy()[near]
+            expected[near], momentum = weight.detach().numpy()[near], kept
     assert optimizer.declared_bytes == 0  # no other rank
