@@ -13,6 +13,7 @@ from bitlane.compress.collectives.cost_model import AlphaBetaModel
 from bitlane.compress.collectives.link import Link
 from bitlane.compress.collectives.transport import ThreadTransport, run_ranks_in_threads
 from bitlane.compress.compressor import Compressor, Layout
+from bitlane.compress.seeded import seeded
 from bitlane.compress.training.experiment import layout_of
 from bitlane.compress.training.networks import CLASSES
 
@@ -31,8 +32,7 @@ def smooth_network(channels: int, side: int, seed: int) -> nn.Module:
     seed : int
         Seed of the weights.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return nn.Sequential(
             *(nn.Conv2d(channels, WIDTH, 5, 2, 2), nn.Tanh()),
             *(nn.Conv2d(WIDTH, WIDTH, 5, 2, 2), nn.Tanh()),

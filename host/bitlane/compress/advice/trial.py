@@ -19,8 +19,7 @@ A copy sees the gradients of the model, not its own, so that one backward pass a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -36,6 +35,7 @@ from bitlane.errors import DataError
 from ..compressor import Layout, vector_length
 from ..local.fragments import trained_parameters
 from ..local.outer import nesterov
+from ..seeded import seeded
 from .averages import RankAverages
 from .candidates import Candidate
 from .layouts import module_layout
@@ -147,7 +147,7 @@ class Model:
 
     def gradient(self, batch: Any, layout: Layout, seed: int) -> tuple[Tensor, float]:
         """Return the gradient of a batch, float32 [n], and its loss; `seed` is that of dropout and the like."""
-        with _seeded(seed):
+        with seeded(seed):
             self.module.zero_grad()
             loss = self._loss(self.module, batch)
             loss.backward()
@@ -187,16 +187,9 @@ class Model:
         """Return the loss of each batch, float64 [batches]."""
         losses = []
         for seed, batch in enumerate(batches):
-            with torch.no_grad(), _seeded(seed):
+            with torch.no_grad(), seeded(seed):
                 losses.append(float(self._loss(self.module, batch)))
         return np.array(losses, np.float64)
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 class Shadow:

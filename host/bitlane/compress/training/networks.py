@@ -10,6 +10,7 @@ from torch import nn
 
 from bitlane.errors import DataError
 
+from ..seeded import seeded
 from .user_networks import Factory, user_network
 
 CLASSES = 10
@@ -36,8 +37,7 @@ def network(name: str, channels: int, side: int, seed: int) -> nn.Module:
         If the name is unknown, or as `user_network`.
     """
     build = network_factory(name)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return build(channels, side)
 
 

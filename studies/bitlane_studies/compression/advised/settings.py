@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bitlane.compress.advice.trial import JUDGES, STEPS, MeasuredTraining
+from bitlane.compress.seeded import seeded
 from bitlane.errors import BitlaneError
 
 from ..local.tasks import LENGTH, ModelTask, load_task
@@ -41,8 +42,7 @@ class ByteLSTM(nn.Module):
 
 
 def _seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return build()
 
 

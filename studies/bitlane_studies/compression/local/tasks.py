@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, cross_entropy
 
+from bitlane.compress.seeded import seeded
 from bitlane.compress.training.images import Images, load_images
 from bitlane.compress.training.networks import network
 from bitlane.errors import BitlaneError
@@ -70,8 +71,7 @@ def text_task(text: Text) -> ModelTask:
 
 
 def _transformer(seed: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return ByteTransformer(length=LENGTH)
 
 

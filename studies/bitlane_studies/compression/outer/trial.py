@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from bitlane.compress.collectives.sockets import bytes_at_rest
+from bitlane.compress.seeded import seeded
 from bitlane.errors import BitlaneError
 
 from ..local.tasks import ModelTask
@@ -51,8 +52,7 @@ class Size:
         return ModelTask(self._model, inputs, targets, held_out_inputs, held_out_targets)
 
     def _model(self, seed: int) -> ByteTransformer:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return ByteTransformer(self.width, self.depth, self.length)
 
     def factor(self, step: int) -> float:
