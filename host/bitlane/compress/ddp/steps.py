@@ -189,6 +189,10 @@ class StepRunner:
         """The reducers of the segments, after the first handshake."""
         return self._reducer.reducers if isinstance(self._reducer, SegmentedReducer) else []
 
+    def residual(self) -> Tensor | None:
+        """Return the residual of this rank, as `Reducer.residual`; None before the first average too."""
+        return None if self._reducer is None else self._reducer.residual()
+
     def saved_state(self, number: int) -> SavedState:
         """Return a copy of the state of a segment, which the next call for it overwrites."""
         self._segment_states[number] = self.reducers[number].state_dict(self._segment_states.get(number))

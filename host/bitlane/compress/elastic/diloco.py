@@ -276,7 +276,7 @@ class ElasticDiLoCo:
         What this member has learned since the last round of a fragment is dropped.
         """
         for each in self._state.fragments:
-            each.mix(0.0, False)
+            each.set_parameters()
 
     def close(self) -> None:
         """End the training on this member and free its connections; the others go on. A second call does nothing.

@@ -109,7 +109,7 @@ class MemberState:
                 named[name].copy_(value)
         for fragment, saved in zip(self.fragments, state["fragments"], strict=True):
             fragment.load_state_dict(saved)
-            fragment.mix(0.0, False)
+            fragment.set_parameters()
         for optimizer, saved in zip(self.inner, state["inner"], strict=True):
             optimizer.load_state_dict(copied(saved))
         self.step, self.before = state["step"], {}

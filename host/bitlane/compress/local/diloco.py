@@ -79,6 +79,11 @@ class DiLoCo:
         Weight of a rank's own parameters when an average is applied: parameters become blend * own + (1 - blend) *
         global. 0 or more and less than 1. None for 0 without a delay, and for 0.5 with one, as in the paper; so the
         steps during the exchange are not lost.
+    step_ahead : float, default: 0.0
+        Share of what the compressor has not sent yet, 0 to 1, that a rank keeps in its own parameters after a round.
+        Without it a rank trains on from the global parameters, and what it has learned and not sent comes back rounds
+        later. 0.5 is good with signs and sparse values, and no gain with 4 bits (`docs/compression.md`). It needs error
+        feedback, `delay=0` and `blend=0`. From "step ahead" of Xu, Huo and Huang, 2021 (arXiv 2008.05823).
     **settings
         Fields of `RoundSettings`:
 
@@ -129,6 +134,7 @@ class DiLoCo:
         fragments: int = 1,
         delay: int = 0,
         blend: float | None = None,
+        step_ahead: float = 0.0,
         **settings: Any,
     ):
         rounds = RoundSettings(**settings)
@@ -136,7 +142,7 @@ class DiLoCo:
         self.model = model
         self.compressor = compressor
         self.rounds = rounds
-        self.schedule = RoundSchedule.checked(every, fragments, delay, blend)
+        self.schedule = RoundSchedule.checked(every, fragments, delay, blend, step_ahead)
         fragments_of_model = split_parameters(model, self.schedule.fragments)
         self.inner_steps = 0
         self._steps_here = 0  # since the constructor
@@ -223,7 +229,10 @@ class DiLoCo:
 
     def _apply(self, fragment: GlobalFragment, average: Tensor) -> None:
         fragment.outer_step(average)
-        fragment.mix(self.schedule.blend, self.rounds.nonfinite == "skip")
+        if self.schedule.step_ahead:
+            fragment.set_parameters(self.schedule.step_ahead)
+        else:
+            fragment.mix(self.schedule.blend, self.rounds.nonfinite == "skip")
 
     @contextmanager
     def _abort_on_error(self) -> Iterator[None]:
@@ -248,7 +257,7 @@ class DiLoCo:
         if self._pending is not None:
             self._apply_pending()
         for each in self._fragments:
-            each.mix(0.0, False)
+            each.set_parameters()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this rank: tensors, numbers and text, which `torch.load(weights_only=True)` reads.

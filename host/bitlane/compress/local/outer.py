@@ -3,6 +3,10 @@
 The pseudo-gradient is the global copy minus the parameters of a rank (Douillard et al., 2023, arXiv 2311.08105,
 algorithm 1). It is the sum of the rank's inner steps, with the sign of a gradient. All ranks apply the same average to
 the same copy, so that the copies have identical bytes without being sent.
+
+With few bits a round sends only a part of it, and the rest, the residual, waits for later rounds. With `step_ahead` a
+rank trains on from the global copy minus a share of its residual, instead of forgetting for some rounds what it has
+learned (Xu, Huo and Huang, 2021, arXiv 2008.05823, "step ahead", there for gradients of single steps).
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from bitlane.errors import DataError
+from bitlane.support.scalars import as_number
 
 from ..compressor import Compressor, SavedState
 from ..ddp.states import check_identity, identity
@@ -21,7 +26,7 @@ from ..ddp.steps import StepRunner
 from .fragments import Fragment
 
 OuterOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
-_FIELDS = {"global", "optimizer", "average"}
+_FIELDS = {"global", "optimizer", "average", "ahead"}
 
 
 def nesterov(parameters: list[Tensor]) -> torch.optim.Optimizer:
@@ -47,6 +52,8 @@ class GlobalFragment:
         The global copy.
     optimizer : torch.optim.Optimizer
         The outer optimizer.
+    ahead : float
+        Share of the residual by which the parameters were ahead of the copy when they were set.
 
     Raises
     ------
@@ -61,16 +68,29 @@ class GlobalFragment:
         self._parameters: list[Tensor] = [nn.Parameter(view) for view in fragment.views(self.vector)]
         self.optimizer = self._new_optimizer()
         self._runner = runner()
+        self.ahead = 0.0
         self._saved: SavedState | None = None  # of the runner, until its first average after a restart
         self._averaged = False
 
     def pseudo_gradient(self) -> Tensor:
-        """Return the global copy minus the parameters of this rank, float32 [fragment.count].
+        """Return what the parameters were set to minus what they are now, float32 [fragment.count].
 
-        The copy is rounded to the types of the parameters first. Otherwise rounding would look like training, and
-        outer steps smaller than the resolution of a parameter would be lost.
+        The first is rounded to the types of the parameters. Otherwise rounding would look like training, and outer
+        steps smaller than the resolution of a parameter would be lost.
         """
-        return self.fragment.rounded(self.vector).sub_(self.fragment.vector()).float()
+        return self.fragment.rounded(self._origin()).sub_(self.fragment.vector()).float()
+
+    def _origin(self) -> Tensor:
+        """Return the global copy minus the share `ahead` of the residual, fragment.dtype [fragment.count]."""
+        if not self.ahead:
+            return self.vector
+        residual = self._runner.residual()
+        if residual is None:
+            raise DataError(
+                f"step_ahead={self.ahead:g} is a share of what a compressor has not sent yet, and this one keeps "
+                f"nothing: use one with error feedback, such as EFSign(), or step_ahead=0"
+            )
+        return self.vector - self.ahead * residual[: self.fragment.count].to(self.vector)
 
     def average(self, gradient: Callable[[], Tensor]) -> Tensor:
         """Return the average over ranks, with identical bytes on all; errors as in `StepRunner.average`."""
@@ -85,6 +105,17 @@ class GlobalFragment:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
+    def set_parameters(self, ahead: float = 0.0) -> None:
+        """Set the parameters to the global copy minus a share of the residual.
+
+        Raises
+        ------
+        DataError
+            The compressor has no residual, and the share is not 0.
+        """
+        self.ahead = ahead
+        self.fragment.assign(self._origin())
+
     def mix(self, blend: float, replace_nonfinite: bool) -> None:
         """Set the parameters to blend * parameters + (1 - blend) * global copy.
 
@@ -96,7 +127,7 @@ class GlobalFragment:
             Take the global value where that of this rank is NaN or infinite.
         """
         if not blend:
-            self.fragment.assign(self.vector)
+            self.set_parameters()
             return
         own = self.fragment.vector()
         mixed = own * blend + self.vector * (1 - blend)
@@ -105,7 +136,8 @@ class GlobalFragment:
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state; "average" is that of the `StepRunner`, None before the first round."""
         optimizer = copied(self.optimizer.state_dict())
-        return {"global": self.vector.clone(), "optimizer": optimizer, "average": self.average_state()}
+        average = self.average_state()
+        return {"global": self.vector.clone(), "optimizer": optimizer, "average": average, "ahead": self.ahead}
 
     def average_state(self) -> SavedState | None:
         """Return a copy of the state of the `StepRunner`; None before the first round."""
@@ -123,6 +155,7 @@ class GlobalFragment:
         if not isinstance(state, Mapping) or set(state) != _FIELDS:
             raise DataError(f"the saved state of a fragment must have {', '.join(sorted(_FIELDS))}")
         check_vector("the global copy", state["global"], self.vector)
+        as_number("ahead of the saved state", state["ahead"])
         if state["average"] is not None:
             check_identity(state["average"], identity(compressor, rank, ranks, self.fragment.layout))
         trial = self._new_optimizer()
@@ -134,6 +167,7 @@ class GlobalFragment:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `check` has accepted."""
         self.vector.copy_(state["global"])
+        self.ahead = state["ahead"]
         self.optimizer.load_state_dict(copied(state["optimizer"]))
         self.reconnect(self._new_runner, state["average"])
 

@@ -27,6 +27,9 @@ class RoundSchedule:
     blend : float or None
         Weight of the rank's own parameters when the average is applied (alpha), 0 or more and less than 1. None for 0
         without a delay, and 0.5 with one.
+    step_ahead : float
+        Share of the residual by which the parameters of a rank are ahead of the global ones, 0 to 1. More than 0 needs
+        neither a delay nor a blend.
 
     Raises
     ------
@@ -38,9 +41,12 @@ class RoundSchedule:
     fragments: int
     delay: int
     blend: float
+    step_ahead: float = 0.0
 
     @classmethod
-    def checked(cls, every: int, fragments: int, delay: int, blend: float | None) -> RoundSchedule:
+    def checked(
+        cls, every: int, fragments: int, delay: int, blend: float | None, step_ahead: float = 0.0
+    ) -> RoundSchedule:
         """Return the schedule with these settings, after checks of their types and values."""
         every, fragments = as_integer("every", every, 1), as_integer("fragments", fragments, 1)
         delay = as_integer("delay", delay, 0)
@@ -56,12 +62,23 @@ class RoundSchedule:
             raise DataError(
                 f"blend must be 0 or more and less than 1, the weight of a rank's own parameters; got {blend}"
             )
-        return cls(every, fragments, delay, weight)
+        share = as_number("step_ahead", step_ahead)
+        if not 0 <= share <= 1:
+            raise DataError(f"step_ahead must be 0 to 1, a share of what was not sent; got {step_ahead}")
+        if share and (delay or weight):
+            raise DataError(
+                f"step_ahead={step_ahead} sets the parameters of a rank after each round, so it needs delay=0 and "
+                f"blend=0; got delay={delay} and blend={weight}"
+            )
+        return cls(every, fragments, delay, weight, share)
 
     @property
     def text(self) -> str:
         """The settings as ranks compare them, and as saved states hold them."""
-        return f"Schedule(every={self.every}, fragments={self.fragments}, delay={self.delay}, blend={self.blend})"
+        return (
+            f"Schedule(every={self.every}, fragments={self.fragments}, delay={self.delay}, blend={self.blend}, "
+            f"step_ahead={self.step_ahead})"
+        )
 
     def begins(self, step: int) -> int | None:
         """Return the fragment that begins a round after `step` inner steps, 1 or more; None if none does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .trial import OuterJob
-from .ways import COSINES, DDP, FACTORS, ROUNDS, SIGNS, SPARSE, TUNED_BY, Rates, ways_of
+from .ways import AHEAD, COSINES, DDP, FACTORS, ROUNDS, SIGNS, SPARSE, TUNED_BY, Rates, Way
 
 SEED = 100  # of the tuning
 INNER_RATES = {
@@ -22,15 +22,16 @@ OUTER = {
     FACTORS: [(0.012, 0.0), (0.024, 0.0)],  # of AdamW beside Dion
     ROUNDS: _ROUNDS,
     SIGNS: _ROUNDS,
+    AHEAD: _ROUNDS,
     SPARSE: [(0.7, 0.0), (1.0, 0.0), (1.4, 0.0)],
 }
 
 
-def candidates(inner: str) -> list[OuterJob]:
-    """Return the trainings that find the rates of an inner optimizer, one family after the other."""
+def candidates(inner: str, ways: Sequence[Way]) -> list[OuterJob]:
+    """Return the trainings that find the rates of an inner optimizer in these ways, one family after the other."""
     return [
         OuterJob(inner, way, Rates(rate, *pair), SEED)
-        for way in ways_of(inner)
+        for way in ways
         if way.name in TUNED_BY
         for rate in INNER_RATES[inner]
         for pair in OUTER[way.family]
@@ -47,11 +48,20 @@ TUNED: dict[tuple[str, str], Rates] = {  # with 600 steps
     ("adamw", DDP): Rates(0.012, 1.0, 0.0),
     ("adamw", ROUNDS): Rates(0.012, 1.0, 0.0),
     ("adamw", SIGNS): Rates(0.012, 1.0, 0.0),
+    ("adamw", AHEAD): Rates(0.012, 0.8, 0.4),
     ("adamw", SPARSE): Rates(0.012, 1.4, 0.0),
     ("muon", DDP): Rates(0.024, 1.0, 0.0),
     ("muon", ROUNDS): Rates(0.024, 0.8, 0.4),
     ("muon", SIGNS): Rates(0.024, 1.0, 0.0),
+    ("muon", AHEAD): Rates(0.024, 0.8, 0.4),
     ("muon", SPARSE): Rates(0.024, 0.7, 0.0),
     ("dion", FACTORS): Rates(0.02, 0.024),
     ("demo", COSINES): Rates(0.016),
+}
+LONG_TUNED: dict[str, dict[tuple[str, str], Rates]] = {  # of each task, with 12,000 steps
+    "text": {
+        ("muon", DDP): Rates(0.012, 1.0, 0.0),
+        ("muon", AHEAD): Rates(0.012, 0.8, 0.4),
+    },
+    "images": {},
 }

@@ -52,6 +52,8 @@ class Way:
         Values that are sent, as a share of all.
     rank_fraction : float
         Of Dion.
+    step_ahead : float
+        Of DiLoCo.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Way:
     bits: int
     density: float = 1.0
     rank_fraction: float = 1.0
+    step_ahead: float = 0.0
 
     @property
     def compressor(self) -> Compressor:
@@ -69,24 +72,30 @@ class Way:
         return EFSign() if self.bits == 1 else QSGD(self.bits, error_feedback=True)
 
 
-DDP, ROUNDS, SIGNS, SPARSE, FACTORS, COSINES = "DDP", "DiLoCo", "DiLoCo with signs", "SparseLoCo", "Dion", "DeMo"
+DDP, ROUNDS, SIGNS, AHEAD = "DDP", "DiLoCo", "DiLoCo with signs", "DiLoCo with signs, ahead"
+SPARSE, FACTORS, COSINES = "SparseLoCo", "Dion", "DeMo"
 FLOAT32, BFLOAT16 = Way("DDP, float32", DDP, 1, 32), Way("DDP, bfloat16", DDP, 1, 16)
 WAYS = (
     *(FLOAT32, BFLOAT16),
     *(Way(f"DiLoCo, {bits} bits", ROUNDS, 30, bits) for bits in (8, 4, 2)),
     Way("DiLoCo, 1 bit", SIGNS, 30, 1),
+    Way("DiLoCo, 1 bit, ahead", AHEAD, 30, 1, step_ahead=0.5),
     *(Way(f"SparseLoCo, {percent} %", SPARSE, 10, 2, percent / 100) for percent in (3, 2, 1)),
+    Way("SparseLoCo, 2 %, ahead", SPARSE, 10, 2, 0.02, step_ahead=0.5),
 )
 DION_WAYS = tuple(
     Way(f"Dion, rank 1/{part}, {bits} bits", FACTORS, 1, bits, rank_fraction=1 / part)
     for part, bits in ((2, 8), (4, 8), (4, 4), (8, 4))
 )
 DEMO_WAYS = tuple(Way(f"DeMo, {100 * density:g} %", COSINES, 1, 16, density) for density in (1 / 64, 1 / 256))
+LONG_WAYS = (BFLOAT16, Way("DiLoCo, 1 bit, ahead, longer rounds", AHEAD, 36, 1, step_ahead=0.5))
 # The ways whose rates their families take.
 TUNED_BY = (
     "DDP, bfloat16",
     "DiLoCo, 4 bits",
     "DiLoCo, 1 bit",
+    "DiLoCo, 1 bit, ahead",
+    LONG_WAYS[1].name,
     "SparseLoCo, 2 %",
     "Dion, rank 1/4, 8 bits",
     DEMO_WAYS[0].name,
@@ -134,7 +143,7 @@ class RankAverage:
             def outer(tensors: Iterable[Tensor]) -> torch.optim.Optimizer:
                 return torch.optim.SGD(tensors, rates.outer, rates.momentum, nesterov=nesterov)
 
-            self._diloco = DiLoCo(model, outer, way.compressor, way.every)
+            self._diloco = DiLoCo(model, outer, way.compressor, way.every, step_ahead=way.step_ahead)
         else:
             self.called = ddp = DistributedDataParallel(model)
             if way.bits == 16:

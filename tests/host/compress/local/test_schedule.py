@@ -45,6 +45,11 @@ def test_the_default_weight_of_own_parameters():
         ((10, 1, 0, 1.0), r"blend must be 0 or more and less than 1, .* got 1\.0"),
         ((10, 1, 0, -0.1), r"blend must be 0 or more and less than 1, .* got -0\.1"),
         ((10, 1, 0, "half"), "blend='half': it must be a finite number"),
+        ((10, 1, 0, None, 1.5), r"step_ahead must be 0 to 1, .* got 1\.5"),
+        ((10, 1, 0, None, -0.5), r"step_ahead must be 0 to 1, .* got -0\.5"),
+        ((10, 1, 2, None, 0.5), r"step_ahead=0\.5 .* needs delay=0 and blend=0; got delay=2 and blend=0\.5"),
+        ((10, 1, 2, 0, 0.5), "needs delay=0 and blend=0; got delay=2"),
+        ((10, 1, 0, 0.1, 1), r"needs delay=0 and blend=0; got delay=0 and blend=0\.1"),
     ],
 )
 def test_what_is_refused(settings, message):

@@ -9,7 +9,7 @@ import torch
 from tests.helpers.ddp_scenes import error_text
 from tests.helpers.diloco_scenes import build, flat, inner_optimizer, inner_step, running_averages
 
-from bitlane.compress import DGC, QSGD, Adaptive, PowerSGD
+from bitlane.compress import DGC, QSGD, Adaptive, EFSign, PowerSGD
 from bitlane.compress.local.diloco import DiLoCo
 from bitlane.compress.local.redistribute import redistribute_local
 from bitlane.errors import DataError
@@ -26,6 +26,8 @@ SETTINGS = {
     "policy": {"every": 2, "compressor": QSGD(Adaptive(period=2), error_feedback=True)},
     "low rank": {"every": 3, "compressor": PowerSGD(rank=2)},
     "sparse": {"every": 3, "compressor": DGC(density=0.1)},
+    "ahead": {"every": 3, "compressor": EFSign(), "step_ahead": 0.5},
+    "ahead in fragments": {"every": 4, "fragments": 2, "step_ahead": 1.0},
     "adam": {"every": 3, "outer_optimizer": lambda tensors: torch.optim.AdamW(tensors, lr=0.1, amsgrad=True)},
 }
 FOUR_BITS = QSGD(4, error_feedback=True)
@@ -162,10 +164,11 @@ def in_pending(**fields):
         (changed(step=-1), "step of the saved state=-1"),
         (changed(model="0"), "the parameters or buffers of the model differ from the saved state"),
         (changed(fragments=[]), "the saved state has 0 fragments instead of 2"),
-        (changed(fragments=[1, 2]), "the saved state of a fragment must have average, global, optimizer"),
+        (changed(fragments=[1, 2]), "the saved state of a fragment must have ahead, average, global, optimizer"),
         (in_fragment(**{"global": torch.ones(3)}), "the global copy in the saved state must be torch.float32 [35]"),
         (in_fragment(**{"global": torch.ones(35).double()}), "got torch.float64 [35]"),
         (in_fragment(optimizer={"state": {}, "param_groups": []}), "the saved state of the outer optimizer does not"),
+        (in_fragment(ahead="half"), "ahead of the saved state='half': it must be a finite number"),
         (in_fragment(average={}), "not a state of DDPCompression: it has no"),
         (changed(pending={}), "a pending average in the saved state must have fragment, due and average"),
         (in_pending(due=9), "cannot have an average of fragment 0 due at 9"),
@@ -202,7 +205,7 @@ def test_another_model_or_another_order_is_named(threads):
 
 
 @pytest.mark.parametrize("new", [1, 3])
-@pytest.mark.parametrize("name", ["plain", "delayed", "sparse"])
+@pytest.mark.parametrize("name", ["plain", "delayed", "sparse", "ahead"])
 def test_another_number_of_ranks_keeps_the_global_parameters_and_the_residuals(name, new, seed, threads):
     """The sum of the residuals, divided by the number of ranks, is what the next average still has to apply."""
     settings = {"compressor": FOUR_BITS, **SETTINGS[name]}
