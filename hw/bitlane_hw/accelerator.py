@@ -27,7 +27,7 @@ from bitlane_hw.common.payloads import settings_layout
 from bitlane_hw.control.checks import configuration_errors, encoding_errors
 from bitlane_hw.control.control import Control
 from bitlane_hw.control.registers import ADDRESS_BITS, Registers, fields_of
-from bitlane_hw.encoder.connections import SHARED, SHARED_COUNTERS, connect_encoders
+from bitlane_hw.encoder.connections import connect_encoders
 from bitlane_hw.encoder.encoder import Encoder
 from bitlane_hw.engine import Engine
 from bitlane_hw.memory.axi import AXI4Lite, AXI4Read, AXI4Write, memory_names, port_name
@@ -91,10 +91,10 @@ class Accelerator(wiring.Component):
                 m.submodules[port_name(config, "encoder", port)] = encoder
             connect_encoders(m, self, config, registers, control, engine, encoders)
         else:
-            for port, name in enumerate(memory_names(config)):
-                connect(m, getattr(engine, of_port("read", port)), flipped(getattr(self, f"{name}_read")))
-                connect(m, getattr(engine, of_port("write", port)), flipped(getattr(self, f"{name}_write")))
-        connect(m, control.requests, engine.requests)
+            for name, memory in zip(memory_names(config), engine.ports, strict=True):
+                connect(m, memory.read, flipped(getattr(self, f"{name}_read")))
+                connect(m, memory.write, flipped(getattr(self, f"{name}_write")))
+        connect(m, control.run.requests, engine.run.requests)
         m.d.comb += clear.eq(control.clear)
         self._connect_settings(m, registers, settings)
         self._connect_run(m, registers, control, engine, sizes, settings, encoders)
@@ -135,33 +135,46 @@ class Accelerator(wiring.Component):
         mode = fields_of("mode", registers.mode)
         base_words = register(m, self._base_words(m, settings), "base_words")
         row_words = base_words + Mux(settings.draws, settings.chunks, 0)
-        ports = range(self._config.ports)
-        for port in ports:
+        models_in, models_out = (
+            [getattr(registers, of_port(name, port)) for port in range(self._config.ports)]
+            for name in ("model_in", "model_out")
+        )
+        for port, memory in enumerate(engine.ports):
             base, draw = (getattr(registers, of_port(name, port)) for name in ("base_address", "draw_address"))
             regions = {
                 BASE: (base, registers.base_stride, sizes.base_beats),
                 DRAW: (draw, registers.draw_stride, sizes.draw_beats),
             }
             for i, (address, stride, beats) in regions.items():
-                region = getattr(engine, of_port("regions", port))[i]
+                region = memory.regions[i]
                 m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
-        for name in ("epoch_done", *(() if encoders else SHARED)):
-            m.d.comb += getattr(control, name).eq(getattr(engine, name))
-        for name in (
-            "enable",
-            "load",
-            "epoch_go",
-            "storing",
-            "store_chunk",
-            "store_output",
-            "store_begin",
-            "store_trace",
-            "stamp",
-        ):
-            m.d.comb += getattr(engine, name).eq(getattr(control, name))
-        models_in, models_out = ([of_port(name, port) for port in ports] for name in ("model_in", "model_out"))
-        for name in ("draw_sets", *models_in, "step", "step_negative", "penalty_step", "phase", "decay"):
-            m.d.comb += getattr(engine, name).eq(getattr(registers, name))
+        # `connect` would sort these statements by name, and so change the netlist that the package's bitstream is of.
+        m.d.comb += control.run.epoch_done.eq(engine.run.epoch_done)
+        if not encoders:
+            m.d.comb += [
+                control.reads.response.eq(engine.reads.response),
+                control.writes.response.eq(engine.writes.response),
+                control.reads.idle.eq(engine.reads.idle),
+                control.writes.idle.eq(engine.writes.idle),
+            ]
+        m.d.comb += [
+            engine.run.enable.eq(control.run.enable),
+            engine.run.load.eq(control.run.load),
+            engine.run.epoch_go.eq(control.run.epoch_go),
+            engine.run.storing.eq(control.run.storing),
+            engine.run.store_chunk.eq(control.run.store_chunk),
+            engine.run.store_output.eq(control.run.store_output),
+            engine.run.store_begin.eq(control.run.store_begin),
+            engine.run.store_trace.eq(control.run.store_trace),
+            engine.run.stamp.eq(control.run.stamp),
+            engine.draw_sets.eq(registers.draw_sets),
+            *(memory.model_in.eq(model_in) for memory, model_in in zip(engine.ports, models_in, strict=True)),
+            engine.step.eq(registers.step),
+            engine.step_negative.eq(registers.step_negative),
+            engine.penalty_step.eq(registers.penalty_step),
+            engine.phase.eq(registers.phase),
+            engine.decay.eq(registers.decay),
+        ]
         if self._config.random_rounding:
             cuts = fields_of("cuts", registers.cuts)
             m.d.comb += [
@@ -189,7 +202,7 @@ class Accelerator(wiring.Component):
             control.sizes_done.eq(sizes.done),
             control.settings.eq(settings),
             control.snapshots.eq(mode.snapshots),
-            *(getattr(control, name).eq(getattr(registers, name)) for name in models_out),
+            *(address.eq(model_out) for address, model_out in zip(control.model_out, models_out, strict=True)),
             control.trace.eq(registers.trace),
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
@@ -224,17 +237,12 @@ class Accelerator(wiring.Component):
             registers.status.eq(status),
             registers.epoch.eq(control.epoch),
             registers.cycles.eq(control.cycles),
-            *(
-                getattr(registers, name).eq(getattr(engine, name))
-                for name in (
-                    "step_now",
-                    "step_negative_now",
-                    "penalty_step_now",
-                    "phase_now",
-                    *(() if config.encoder else SHARED_COUNTERS),
-                    "stall_memory",
-                    "stall_model",
-                    "saturations",
-                )
-            ),
+            registers.step_now.eq(engine.step_now),
+            registers.step_negative_now.eq(engine.step_negative_now),
+            registers.penalty_step_now.eq(engine.penalty_step_now),
+            registers.phase_now.eq(engine.phase_now),
+            *([] if config.encoder else [registers.beats.eq(engine.beats)]),
+            registers.stall_memory.eq(engine.stall_memory),
+            registers.stall_model.eq(engine.stall_model),
+            registers.saturations.eq(engine.saturations),
         ]

@@ -6,15 +6,15 @@ from functools import reduce
 from operator import and_, or_
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import fifo, stream, wiring
+from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.prng import SEED_BITS
-from bitlane.contract.registers import of_port
 from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import delay_valid, register
-from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, settings_layout, store_layout
+from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, settings_layout
+from bitlane_hw.common.signatures import Bursts, RunControl
 from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.codebook import CodebookMemory
@@ -28,6 +28,37 @@ from bitlane_hw.memory.loader import Loader
 from bitlane_hw.memory.reader import Reader
 from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
+
+
+class EnginePort(wiring.Signature):
+    """A memory port of the engine, and where its streams lie.
+
+    Parameters
+    ----------
+    config : AcceleratorConfig
+        Sizes of the build.
+
+    Members
+    -------
+    regions : array of 2 region_layout, in
+        The regions of the base stream and of the draw stream.
+    model_in : address_bits, in
+        Address of the initial models.
+    read : AXI4Read, out
+        Read channels.
+    write : AXI4Write, out
+        Write channels.
+    """
+
+    def __init__(self, config: AcceleratorConfig):
+        super().__init__(
+            {
+                "regions": In(region_layout(config)).array(2),
+                "model_in": In(config.address_bits),
+                "read": Out(AXI4Read(config.address_bits, config.port_width)),
+                "write": Out(AXI4Write(config.address_bits, config.port_width)),
+            }
+        )
 
 
 class Engine(wiring.Component):
@@ -47,12 +78,8 @@ class Engine(wiring.Component):
         Geometry of the run.
     objective : ObjectiveSettings, in
         Loss, proximal operator and bounds of the run.
-    regions, regions_1, ... : array of 2 region_layout, in
-        The regions of the base stream and of the draw stream on each port.
     draw_sets : 32 bits, in
         Number of draw sets.
-    model_in, model_in_1, ... : address_bits, in
-        Address of the initial models on each port.
     step, step_negative, penalty_step : Scale, in
         Initial scales: see `StepSchedule`.
     phase : 32 bits, in
@@ -63,14 +90,10 @@ class Engine(wiring.Component):
         See `ModelCore`. Only with random rounding. The cores get the second less the growth of the exponent of `step`.
     seed : 32 bits, in
         Seed of the run. Only with random rounding.
-    enable, load, epoch_go : 1 bit, in
-        See `Control`.
-    storing, store_chunk, store_output, store_begin, store_trace, stamp : as in Control, in
-        See `Control`.
-    requests : stream of store_layout, in
-        See `Control`.
-    epoch_done, read_response, write_response, read_idle, write_idle : as in Control, out
-        See `Control`.
+    run : RunControl, in
+        What the control says.
+    reads, writes : Bursts, out
+        The bursts of all ports in each direction.
     step_now, step_negative_now, penalty_step_now : Scale, out
         Current scales.
     phase_now : 32 bits, out
@@ -85,28 +108,20 @@ class Engine(wiring.Component):
         Cycles in which a digit waited for another reason.
     saturations : 64 bits, out
         Clipped values.
-    read, read_1, ... : AXI4Read, out
-        Read channels of the memory ports.
-    write, write_1, ... : AXI4Write, out
-        Write channels of the memory ports.
+    ports : array of ports EnginePort, out
+        The memory ports, each with what lies behind it.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         ins = {
             "settings": settings_layout(config), "objective": ObjectiveSettings, "draw_sets": 32,
-            "model_in": config.address_bits,
             "step": Scale, "step_negative": Scale, "penalty_step": Scale, "phase": 32, "decay": 17,
-            "enable": 1, "load": 1, "epoch_go": 1, "storing": 1, "store_chunk": range(config.max_chunks),
-            "store_output": range(config.outputs), "store_begin": 1, "store_trace": 1, "stamp": 64,
         }  # fmt: skip
         outs = {
-            "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
             "step_now": Scale, "step_negative_now": Scale, "penalty_step_now": Scale, "phase_now": 32,
             "beats": 64, "stall_memory": 64, "stall_model": 64, "saturations": 64,
         }  # fmt: skip
-        ports = range(config.ports)
-        ins |= {of_port("model_in", port): config.address_bits for port in ports}
         if config.random_rounding:
             ins |= RANDOM_SETTINGS
             outs |= {"seed_now": SEED_BITS}
@@ -114,10 +129,10 @@ class Engine(wiring.Component):
             {
                 **{name: In(shape) for name, shape in ins.items()},
                 **{name: Out(shape) for name, shape in outs.items()},
-                **{of_port("regions", port): In(region_layout(config)).array(2) for port in ports},
-                "requests": In(stream.Signature(store_layout(config))),
-                **{of_port("read", port): Out(AXI4Read(config.address_bits, config.port_width)) for port in ports},
-                **{of_port("write", port): Out(AXI4Write(config.address_bits, config.port_width)) for port in ports},
+                "run": In(RunControl(config)),
+                "reads": Out(Bursts()),
+                "writes": Out(Bursts()),
+                "ports": Out(EnginePort(config)).array(config.ports),
             }
         )
 
@@ -179,44 +194,40 @@ class Engine(wiring.Component):
             ]
 
     def _connect_memory(self, m, readers, storers, writers):
-        """Connect readers, storers and writers to the ports and to the control.
-
-        All writers take the request for a chunk of a model at once, and the first one alone that for a record.
-        """
-        for port, (reader, storer, writer) in enumerate(zip(readers, storers, writers, strict=True)):
+        """Connect readers, storers and writers to the ports and to the control."""
+        for storer, writer in zip(storers, writers, strict=True):
             connect(m, storer.beats, writer.beats)
-            if len(writers) == 1:
-                connect(m, flipped(self.requests), writer.requests)
-            else:
-                self._connect_requests(m, port, writer)
-            connect(m, reader.axi, flipped(getattr(self, of_port("read", port))))
-            connect(m, writer.axi, flipped(getattr(self, of_port("write", port))))
-            regions = getattr(self, of_port("regions", port))
+        self._connect_requests(m, writers)
+        for memory, reader, writer in zip(self.ports, readers, writers, strict=True):
+            connect(m, reader.axi, flipped(memory.read))
+            connect(m, writer.axi, flipped(memory.write))
             m.d.comb += [
-                reader.enable.eq(self.enable),
-                reader.load.eq(self.load),
+                reader.enable.eq(self.run.enable),
+                reader.load.eq(self.run.load),
                 reader.settings.eq(self.settings),
-                reader.model.eq(getattr(self, of_port("model_in", port))),
+                reader.model.eq(memory.model_in),
                 reader.draw_sets.eq(self.draw_sets),
-                *(inner.eq(outer) for inner, outer in zip(reader.regions, regions, strict=True)),
+                *(inner.eq(outer) for inner, outer in zip(reader.regions, memory.regions, strict=True)),
             ]
-        if len(writers) > 1:
-            m.d.comb += self.requests.ready.eq(Cat(writer.requests.ready for writer in writers).all())
         m.d.comb += [
-            self.read_response.eq(reduce(or_, (reader.response for reader in readers))),
-            self.read_idle.eq(reduce(and_, (reader.idle for reader in readers))),
-            self.write_response.eq(reduce(or_, (writer.response for writer in writers))),
-            self.write_idle.eq(reduce(and_, (writer.idle for writer in writers))),
+            self.reads.response.eq(reduce(or_, (reader.response for reader in readers))),
+            self.reads.idle.eq(reduce(and_, (reader.idle for reader in readers))),
+            self.writes.response.eq(reduce(or_, (writer.response for writer in writers))),
+            self.writes.idle.eq(reduce(and_, (writer.idle for writer in writers))),
         ]
 
-    def _connect_requests(self, m, port, writer):
-        """Connect one of several writers to the control."""
-        valid, payload = self.requests.valid, self.requests.payload
-        m.d.comb += [
-            writer.requests.valid.eq(valid & self.storing if port else valid),
-            writer.requests.payload.address.eq(payload[of_port("address", port)]),
-            writer.requests.payload.beats.eq(payload.beats),
-        ]
+    def _connect_requests(self, m, writers):
+        """Connect the writers to the control.
+
+        All of them take the request for a chunk of a model at once, and the first one alone that for a record.
+        """
+        given, address_bits = self.run.requests, self._config.address_bits
+        for port, writer in enumerate(writers):
+            address = given.payload.addresses.word_select(port, address_bits)
+            m.d.comb += writer.requests.payload.as_value().eq(Cat(address, given.payload.beats))
+        m.d.comb += given.ready.eq(reduce(and_, (writer.requests.ready for writer in writers)))
+        for port, writer in enumerate(writers):
+            m.d.comb += writer.requests.valid.eq(given.valid & self.run.storing if port else given.valid)
 
     def _connect_samples(self, m, sequencer, row_buffer, cores, loaded):
         """Connect the sequencer and the row buffer to the cores.
@@ -225,22 +236,22 @@ class Engine(wiring.Component):
         """
         first = cores[0]
         m.d.comb += [
-            sequencer.enable.eq(self.enable),
+            sequencer.enable.eq(self.run.enable),
             sequencer.settings.eq(self.settings),
-            sequencer.epoch_go.eq(self.epoch_go),
+            sequencer.epoch_go.eq(self.run.epoch_go),
             sequencer.published.eq(first.published),
             sequencer.loaded.eq(loaded),
             row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "retained_valid")[0]),
             row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "retained")),
             row_buffer.r_stream.ready.eq(first.beats.ready),
-            self.epoch_done.eq(first.epoch_done),
+            self.run.epoch_done.eq(first.epoch_done),
         ]
         if self._config.random_rounding:
             m.d.comb += self.seed_now.eq(first.seed_now)
             halvings = Mux(self.step.mantissa.any(), self.step_now.exponent - self.step.exponent, 0)
             cut = register(m, Mux(halvings < self.scaled_gradient_cut, self.scaled_gradient_cut - halvings, 0), "cut")
             for core in cores:
-                m.d.comb += core.begin.eq(self.load)
+                m.d.comb += core.begin.eq(self.run.load)
                 m.d.comb += [
                     core.model_cut.eq(self.model_cut),
                     core.seed.eq(self.seed),
@@ -292,27 +303,27 @@ class Engine(wiring.Component):
                 core.load.eq(loaders[0].load[output]),
                 core.load_chunk.eq(loaders[0].chunk),
                 core.loaded.eq(Cat(loader.masters for loader in loaders)),
-                core.storing.eq(self.storing),
-                core.store_chunk.eq(self.store_chunk),
+                core.storing.eq(self.run.storing),
+                core.store_chunk.eq(self.run.store_chunk),
                 storers[0].losses[output].eq(core.loss),
             ]
         first = storers[0]
         for storer in storers:
             m.d.comb += [
-                storer.begin.eq(self.store_begin),
-                *([storer.trace.eq(self.store_trace)] if storer is first else []),
-                storer.masters.eq(Array(core.stored for core in cores)[self.store_output]),
+                storer.begin.eq(self.run.store_begin),
+                *([storer.trace.eq(self.run.store_trace)] if storer is first else []),
+                storer.masters.eq(Array(core.stored for core in cores)[self.run.store_output]),
             ]
-        m.d.comb += first.stamp.eq(self.stamp)
+        m.d.comb += first.stamp.eq(self.run.stamp)
 
     def _connect_schedule(self, m, schedule, cores):
         """Connect the schedule to its registers and to the cores."""
         m.d.comb += [
-            schedule.load.eq(self.load),
+            schedule.load.eq(self.run.load),
             schedule.phase_initial.eq(self.phase),
             schedule.decay.eq(self.decay),
             schedule.batch_end.eq(cores[0].batch_end),
-            schedule.epoch_end.eq(self.epoch_go),
+            schedule.epoch_end.eq(self.run.epoch_go),
             self.phase_now.eq(schedule.phase),
         ]
         for initial, now, name in zip(schedule.initial, schedule.scales, SCALES, strict=True):
@@ -323,7 +334,7 @@ class Engine(wiring.Component):
                 core.step_negative.eq(schedule.scales[SCALES.index("step_negative")]),
                 core.threshold.eq(schedule.penalty_step32[PENALTY_STEP_BITS - THRESHOLD_BITS :]),
                 core.shrink.eq(schedule.shrink),
-                core.clear_loss.eq(self.epoch_go),
+                core.clear_loss.eq(self.run.epoch_go),
             ]
 
     def _count_events(self, m, reader, sequencer, cores):

@@ -94,20 +94,20 @@ class Environment:
     def inputs(self, ctx: Any) -> None:
         dut = self.dut
         ctx.set(dut.sizes_done, self.sizes == 0)
-        ctx.set(dut.epoch_done, self.training == 1)
-        ctx.set(dut.requests.ready, self.sending == 0)
+        ctx.set(dut.run.epoch_done, self.training == 1)
+        ctx.set(dut.run.requests.ready, self.sending == 0)
         self.idle = (self.reading == 0, self.sending == 0 and self.answer == 0)
-        ctx.set(dut.read_idle, self.idle[0])
-        ctx.set(dut.write_idle, self.idle[1])
-        ctx.set(dut.read_response, self.read_response)
-        ctx.set(dut.write_response, self.write_response)
+        ctx.set(dut.reads.idle, self.idle[0])
+        ctx.set(dut.writes.idle, self.idle[1])
+        ctx.set(dut.reads.response, self.read_response)
+        ctx.set(dut.writes.response, self.write_response)
 
     def outputs(self, ctx: Any) -> list[Event]:
         """Advance by a cycle; return the requests in it."""
         dut, rng = self.dut, self.rng
         events: list[Event] = []
         self.sizes -= self.sizes > 0
-        enabled = ctx.get(dut.enable)
+        enabled = ctx.get(dut.run.enable)
         if enabled:
             self.reading = rng.randint(1, 8)
             self.training -= self.training > 0
@@ -120,16 +120,16 @@ class Environment:
                 self.answer = rng.randint(1, 5)
         else:
             self.answer -= self.answer > 0
-        asked = ctx.get(dut.requests.valid) and ctx.get(dut.requests.ready)
-        assert ctx.get(dut.store_begin) == asked
-        if ctx.get(dut.load) and ctx.get(dut.sizes_done):  # before that the sizes are not valid
+        asked = ctx.get(dut.run.requests.valid) and ctx.get(dut.run.requests.ready)
+        assert ctx.get(dut.run.store_begin) == asked
+        if ctx.get(dut.run.load) and ctx.get(dut.sizes_done):  # before that the sizes are not valid
             events.append(("load",))
         if asked:
-            payload = ctx.get(dut.requests.payload)
+            payload = ctx.get(dut.run.requests.payload)
             self.sent = kind, *which = self._stored(ctx)
-            events.append((kind, payload.address, payload.beats, *which))
+            events.append((kind, payload.addresses, payload.beats, *which))
             self.sending = rng.randint(1, 4)
-        if ctx.get(dut.epoch_go):
+        if ctx.get(dut.run.epoch_go):
             events.append(("go",))
             self.training = rng.randint(2, 6)
         if ctx.get(dut.clear):
@@ -140,10 +140,10 @@ class Environment:
     def _stored(self, ctx: Any) -> Event:
         """Return the source of the next beats."""
         dut = self.dut
-        assert ctx.get(dut.storing) != ctx.get(dut.store_trace)
-        if ctx.get(dut.store_trace):
+        assert ctx.get(dut.run.storing) != ctx.get(dut.run.store_trace)
+        if ctx.get(dut.run.store_trace):
             return ("record",)
-        return ("store", ctx.get(dut.store_output), ctx.get(dut.store_chunk))
+        return ("store", ctx.get(dut.run.store_output), ctx.get(dut.run.store_chunk))
 
     def inject(self, ctx: Any, cause: str) -> None:
         kind, _, response = cause.partition(" ")
@@ -157,7 +157,7 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
     """Execute one run and check what must hold in every cycle; return its events and its cycles."""
     ctx.set(dut.settings, settings(job.geometry))
     ctx.set(dut.snapshots, job.snapshots)
-    ctx.set(dut.model_out, MODEL_OUT)
+    ctx.set(dut.model_out[0], MODEL_OUT)
     ctx.set(dut.trace, TRACE)
     ctx.set(dut.refused, job.refused)
     environment.inputs(ctx)
@@ -186,9 +186,9 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
         environment.inputs(ctx)
         assert not ctx.get(dut.clear)
         if stopped is not None and cycle > stopped:
-            assert not ctx.get(dut.enable), "enabled after an error"
+            assert not ctx.get(dut.run.enable), "enabled after an error"
             assert ctx.get(dut.error) == CAUSES[job.cause]
-        if ctx.get(dut.epoch_done) and ctx.get(dut.enable):
+        if ctx.get(dut.run.epoch_done) and ctx.get(dut.run.enable):
             stamp = cycle
         idle = environment.idle
         current = environment.outputs(ctx)
@@ -196,7 +196,7 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
         if stopped is not None and cycle > stopped:
             after_stop += [event[0] for event in current]
         if current and current[0][0] in ("record", "go"):
-            assert ctx.get(dut.stamp) == stamp
+            assert ctx.get(dut.run.stamp) == stamp
         await ctx.tick()
         if not ctx.get(dut.busy):
             break
@@ -209,7 +209,7 @@ async def execute(ctx: Any, dut: Control, environment: Environment, job: Control
     ), "a new phase"
     assert idle == (True, True), "done before the end of all transfers"
     assert ctx.get(dut.cycles) == cycle + 1
-    assert not ctx.get(dut.enable)
+    assert not ctx.get(dut.run.enable)
     assert ctx.get(dut.error) == (
         ErrorCode.CONFIGURATION if job.refused else ErrorCode.NONE if stopped is None else CAUSES[job.cause]
     )

@@ -82,8 +82,8 @@ def unshard_base(words: Words, geometry: Geometry, groups: range | None = None) 
     chunks = _to_chunks(rows, geometry)
     apart = chunks.reshape(*chunks.shape[:3], shards, plain.words_per_beat).transpose(0, 1, 3, 2, 4)
     in_a_row = apart.reshape(len(rows), chunks.shape[1] * shards, *apart.shape[3:])[:, : _even_chunks(plain)]
-    of_fours = labels.reshape(sets, outputs, shards, plain.words_per_beat).transpose(0, 2, 1, 3)
-    beats = _joined(of_fours, _to_rows(in_a_row, plain), plain)
+    labels_of_rows = labels.reshape(sets, outputs, shards, plain.words_per_beat).transpose(0, 2, 1, 3)
+    beats = _joined(labels_of_rows, _to_rows(in_a_row, plain), plain)
     span = plain.base_span(groups)
     return beats[: span.stop - span.start]
 

@@ -126,6 +126,7 @@ COMPLETE = SystemBlock(
         "common/expectations",
         "common/fixed_point",
         "common/payloads",
+        "common/signatures",
         "common/staged",
     ),
 )

@@ -17,7 +17,6 @@ from bitlane.contract.formats import (
 )
 from bitlane.contract.layout import BURST_BEATS, CHUNK, CODEBOOK_BITS, WORD_BITS
 from bitlane.contract.modes import Loss, Prox
-from bitlane.contract.registers import of_port
 from bitlane.contract.sigmoid_lut import LUT
 
 
@@ -104,9 +103,8 @@ def request_layout(config: AcceleratorConfig) -> data.StructLayout:
 
 
 def store_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """Return the layout of a request for a burst on each port: `request_layout`, with `address_k` for port k."""
-    further = {of_port("address", port): config.address_bits for port in range(1, config.ports)}
-    return data.StructLayout({"address": config.address_bits, "beats": range(BURST_BEATS + 1), **further})
+    """Return the layout of a request for a burst on each port: the addresses, side by side, and the number of beats."""
+    return data.StructLayout({"addresses": config.address_bits * config.ports, "beats": range(BURST_BEATS + 1)})
 
 
 class GroupEnd(data.Struct):

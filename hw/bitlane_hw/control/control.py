@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.modes import ErrorCode
 from bitlane.contract.registers import of_port
 from bitlane_hw.common.fixed_point import register
-from bitlane_hw.common.payloads import settings_layout, store_layout
+from bitlane_hw.common.payloads import settings_layout
+from bitlane_hw.common.signatures import Bursts, RunControl
 from bitlane_hw.memory.axi import OKAY, SLVERR
 
 
@@ -49,7 +50,7 @@ class Control(wiring.Component):
         Geometry of the run.
     snapshots : 1 bit, in
         Store the models after each epoch, not only after the last one.
-    model_out, model_out_1, ... : address_bits, in
+    model_out : array of ports address_bits, in
         Address of the stored models on each port.
     trace : address_bits, in
         Address of the trace.
@@ -57,38 +58,14 @@ class Control(wiring.Component):
         `done` of `RegionSizes`.
     clear : 1 bit, out
         High for one cycle before a run, from a flip-flop: resets the engine, and starts `RegionSizes`.
-    load : 1 bit, out
-        High until the sizes are valid: the reader takes its regions and the schedule its initial values.
-    enable : 1 bit, out
-        The engine may read and consume beats.
+    run : RunControl, out
+        What the engine is told.
+    reads, writes : Bursts, in
+        The bursts of the block that runs, in each direction.
     encoding : 1 bit, out
         The run, or the last run, is an encoding. Only with an encoder.
     encode_enable : 1 bit, out
         The encoder may read and write. Only with an encoder.
-    epoch_done : 1 bit, in
-        The weights of the epoch are complete.
-    epoch_go : 1 bit, out
-        The results of the epoch are stored; the next epoch may start.
-    storing : 1 bit, out
-        The beats to store are those of a model.
-    store_chunk : unsigned, out
-        Chunk to store. Constant until the request for the next one.
-    store_output : unsigned, out
-        Output whose model is stored. Constant until the request for the next chunk.
-    store_begin : 1 bit, out
-        High with each request: the next beat is the first one.
-    store_trace : 1 bit, out
-        The beats to store are those of the record.
-    requests : stream of store_layout, out
-        Requests to the writers: of a model to all of them, of a record to the first. All are ready with each request.
-    read_response : 2 bits, in
-        Last read response that was not OKAY.
-    write_response : 2 bits, in
-        Last write response that was not OKAY.
-    read_idle : 1 bit, in
-        No read burst is outstanding.
-    write_idle : 1 bit, in
-        No write burst is outstanding.
     busy : 1 bit, out
         A run is in progress.
     done : 1 bit, out
@@ -99,8 +76,6 @@ class Control(wiring.Component):
         Completed epochs.
     cycles : 64 bits, out
         Clock cycles since the start.
-    stamp : 64 bits, out
-        `cycles` at the end of the last epoch.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -108,16 +83,11 @@ class Control(wiring.Component):
         address = config.address_bits
         ins = {
             "start": 1, "abort": 1, "acknowledge": 1, "refused": 1, "snapshots": 1, "sizes_done": 1,
-            "settings": settings_layout(config), "model_out": address, "trace": address,
-            "epoch_done": 1, "read_response": 2, "write_response": 2, "read_idle": 1, "write_idle": 1,
+            "settings": settings_layout(config), "trace": address,
         }  # fmt: skip
         outs = {
-            "clear": 1, "load": 1, "enable": 1, "epoch_go": 1,
-            "storing": 1, "store_chunk": range(config.max_chunks), "store_output": range(config.outputs),
-            "store_begin": 1, "store_trace": 1,
-            "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64, "stamp": 64,
+            "clear": 1, "busy": 1, "done": 1, "error": ErrorCode, "epoch": 16, "cycles": 64,
         }  # fmt: skip
-        ins |= {of_port("model_out", port): address for port in range(1, config.ports)}
         if config.encoder:
             ins |= {"encode": 1, "encoded": 1}
             outs |= {"encoding": 1, "encode_enable": 1}
@@ -125,7 +95,10 @@ class Control(wiring.Component):
             {
                 **{name: In(shape) for name, shape in ins.items()},
                 **{name: Out(shape) for name, shape in outs.items()},
-                "requests": Out(stream.Signature(store_layout(config))),
+                "model_out": In(address).array(config.ports),
+                "run": Out(RunControl(config)),
+                "reads": In(Bursts()),
+                "writes": In(Bursts()),
             }
         )
 
@@ -137,17 +110,18 @@ class Control(wiring.Component):
         last_epoch = Signal()
         works = self.busy & loaded & ~stopping
         m.d.comb += [
-            self.enable.eq(works & ~self.encoding if self._config.encoder else works),
-            self.store_begin.eq(self.requests.valid & self.requests.ready),
+            self.run.enable.eq(works & ~self.encoding if self._config.encoder else works),
+            self.run.store_begin.eq(self.run.requests.valid & self.run.requests.ready),
         ]
         m.d.sync += last_epoch.eq(self.epoch == self.settings.epochs - 1)  # in time: an epoch takes more than one cycle
-        last_chunk = register(m, (self.settings.chunks - 1)[: len(self.store_chunk)], "last_chunk")
+        last_chunk = register(m, (self.settings.chunks - 1)[: len(self.run.store_chunk)], "last_chunk")
         self._watch(m, stopping, draining)
-        ports = range(self._config.ports)
-        model_addresses = [Signal.like(self.model_out, name=of_port("model_address", port)) for port in ports]
+        model_addresses = [
+            Signal.like(address, name=of_port("model_address", port)) for port, address in enumerate(self.model_out)
+        ]
         trace_address = Signal.like(self.trace)
-        with m.If(self.load):
-            m.d.sync += [model_addresses[port].eq(getattr(self, of_port("model_out", port))) for port in ports]
+        with m.If(self.run.load):
+            m.d.sync += [held.eq(given) for held, given in zip(model_addresses, self.model_out, strict=True)]
             m.d.sync += trace_address.eq(self.trace)
         with m.FSM():
             self._begin(m, stopping, loaded)
@@ -156,15 +130,15 @@ class Control(wiring.Component):
                 self._encode(m, stopping, works)
             self._store(m, stopping, last_chunk, model_addresses, trace_address)
             with m.State("NEXT"):
-                m.d.comb += self.epoch_go.eq(1)
+                m.d.comb += self.run.epoch_go.eq(1)
                 m.d.sync += self.epoch.eq(self.epoch + 1)
                 m.next = "RUN"
                 with m.If(last_epoch):
                     m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.comb += draining.eq(1)
-                m.d.sync += [loaded.eq(0), self.store_chunk.eq(0), self.store_output.eq(0)]
-                with m.If(self.read_idle & self.write_idle):
+                m.d.sync += [loaded.eq(0), self.run.store_chunk.eq(0), self.run.store_output.eq(0)]
+                with m.If(self.reads.idle & self.writes.idle):
                     m.d.sync += [self.busy.eq(0), self.done.eq(1)]
                     m.next = "IDLE"
         return m
@@ -185,8 +159,8 @@ class Control(wiring.Component):
             m.d.sync += [self.done.eq(0), self.error.eq(ErrorCode.NONE), stopping.eq(0)]
         fail(self.abort & ~draining, ErrorCode.ABORTED)
         for response, slave, decode in (
-            (self.write_response, ErrorCode.WRITE_SLAVE, ErrorCode.WRITE_DECODE),
-            (self.read_response, ErrorCode.READ_SLAVE, ErrorCode.READ_DECODE),
+            (self.writes.response, ErrorCode.WRITE_SLAVE, ErrorCode.WRITE_DECODE),
+            (self.reads.response, ErrorCode.READ_SLAVE, ErrorCode.READ_DECODE),
         ):
             fail(response != OKAY, Mux(response == SLVERR, slave, decode))
         fail(register(m, self.busy, "was_busy") & self.refused, ErrorCode.CONFIGURATION)
@@ -210,7 +184,7 @@ class Control(wiring.Component):
             with m.If(stopping):
                 m.next = "DRAIN"
             with m.Else():
-                m.d.comb += self.load.eq(1)
+                m.d.comb += self.run.load.eq(1)
                 with m.If(self.sizes_done):
                     m.d.sync += loaded.eq(1)
                     m.next = "RUN"
@@ -230,49 +204,50 @@ class Control(wiring.Component):
         with m.State("RUN"):
             with m.If(stopping):
                 m.next = "DRAIN"
-            with m.Elif(self.epoch_done):
-                m.d.sync += self.stamp.eq(self.cycles)
+            with m.Elif(self.run.epoch_done):
+                m.d.sync += self.run.stamp.eq(self.cycles)
                 m.next = "RECORD"
                 with m.If(self.snapshots | last_epoch):
                     m.next = "STORE"
 
     def _store(self, m, stopping, last_chunk, model_addresses, trace_address):
         """STORE, STORED, RECORD and RECORDED: write the models and the record of the trace."""
-        config, request = self._config, self.requests.payload
+        config, request = self._config, self.run.requests.payload
 
         def send(addresses, beats, size, then):
             """Request a burst from the writer of each address."""
-            m.d.comb += self.requests.valid.eq(1)
-            for port, address in enumerate(addresses):
-                m.d.comb += request[of_port("address", port)].eq(address)
-            m.d.comb += request.beats.eq(beats)
-            with m.If(self.requests.ready):
+            m.d.comb += self.run.requests.valid.eq(1)
+            m.d.comb += [request.addresses.eq(Cat(addresses)), request.beats.eq(beats)]
+            with m.If(self.run.requests.ready):
                 m.d.sync += [address.eq(address + size) for address in addresses]
                 m.next = then
 
         def when_sent():
             """Open a branch for the end of the burst; if the run must stop, go to DRAIN instead."""
-            with m.If(self.requests.ready & stopping):
+            with m.If(self.run.requests.ready & stopping):
                 m.next = "DRAIN"
-            return m.Elif(self.requests.ready)
+            return m.Elif(self.run.requests.ready)
 
         with m.State("STORE"):
-            m.d.comb += self.storing.eq(1)
+            m.d.comb += self.run.storing.eq(1)
             send(model_addresses, config.chunk_beats, config.chunk_bytes, "STORED")
         with m.State("STORED"):
-            m.d.comb += self.storing.eq(1)
+            m.d.comb += self.run.storing.eq(1)
             with when_sent():
-                m.d.sync += self.store_chunk.eq(self.store_chunk + 1)
+                m.d.sync += self.run.store_chunk.eq(self.run.store_chunk + 1)
                 m.next = "STORE"
-                with m.If(self.store_chunk == last_chunk):
-                    m.d.sync += [self.store_chunk.eq(0), self.store_output.eq(self.store_output + 1)]
-                    with m.If(self.store_output == config.outputs - 1):
-                        m.d.sync += self.store_output.eq(0)
+                with m.If(self.run.store_chunk == last_chunk):
+                    m.d.sync += [
+                        self.run.store_chunk.eq(0),
+                        self.run.store_output.eq(self.run.store_output + 1),
+                    ]
+                    with m.If(self.run.store_output == config.outputs - 1):
+                        m.d.sync += self.run.store_output.eq(0)
                         m.next = "RECORD"
         with m.State("RECORD"):
-            m.d.comb += self.store_trace.eq(1)
+            m.d.comb += self.run.store_trace.eq(1)
             send([trace_address], config.record_beats, config.record_bytes, "RECORDED")
         with m.State("RECORDED"):
-            m.d.comb += self.store_trace.eq(1)
+            m.d.comb += self.run.store_trace.eq(1)
             with when_sent():
                 m.next = "NEXT"

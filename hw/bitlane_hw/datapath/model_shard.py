@@ -18,10 +18,9 @@ from .rounding import ModelRounding
 from .table_dot import TableDot
 from .table_pass import TablePass
 from .update import UpdateLanes
-from .weights import ROUNDED, Weights
+from .weights import Weights
 
 MASTERS_BITS = MASTER.bits * CHUNK
-EVENTS = ("published", "epoch_done", "load_done")
 
 
 def dot_type(config: AcceleratorConfig) -> type[DotLanes | TableDot]:
@@ -152,21 +151,33 @@ class ModelShard:
 
     def _round_model(self, m, core):
         """Insert the rounding between the update lanes and the published weights."""
-        rounding, lanes = self.model_rounding, self.lanes
+        rounding, lanes, rounded = self.model_rounding, self.lanes, self.weights.rounded
         m.d.comb += [
             rounding.begin.eq(core.begin),
             rounding.cut.eq(core.model_cut),
             rounding.seed.eq(core.seed + INDEX_STEP * self._index if self._index else core.seed),
-            rounding.publish.eq(lanes.publish),
-            rounding.address.eq(lanes.write_address),
-            rounding.bank.eq(lanes.bank),
-            rounding.masters.eq(lanes.updated),
-            *(getattr(self.weights, name).eq(getattr(rounding, name)) for name in ROUNDED),
-            *(getattr(rounding, name).eq(getattr(lanes, name)) for name in EVENTS),
+            rounding.chunk.publish.eq(lanes.publish),
+            rounding.chunk.address.eq(lanes.write_address),
+            rounding.chunk.bank.eq(lanes.bank),
+            rounding.chunk.masters.eq(lanes.updated),
+            rounded.publish.eq(rounding.rounded.publish),
+            rounded.address.eq(rounding.rounded.address),
+            rounded.bank.eq(rounding.rounded.bank),
+            rounded.masters.eq(rounding.rounded.masters),
+            *_events(rounding.events, lanes),
         ]
-        self._report(m, core, rounding, "rounded_")
+        self._report(m, core, rounding.rounded_events)
 
-    def _report(self, m, core, source, prefix=""):
+    def _report(self, m, core, events):
         """Report the events of the first shard as those of the core."""
         if self._index == 0:
-            m.d.comb += [getattr(core, name).eq(getattr(source, prefix + name)) for name in EVENTS]
+            m.d.comb += _events(core, events)
+
+
+def _events(to, source):
+    """Return the statements that pass the members of `UpdateEvents` on."""
+    return [
+        to.published.eq(source.published),
+        to.epoch_done.eq(source.epoch_done),
+        to.load_done.eq(source.load_done),
+    ]

@@ -16,6 +16,7 @@ from bitlane.contract.layout import CHUNK
 from bitlane.contract.prng import INDEX_STEP, ROUND_KEYS, SEED_BITS, SEED_STEP, lane_offset
 from bitlane_hw.common.fixed_point import delay, delay_valid, register, saturate
 from bitlane_hw.common.payloads import GroupEnd, ScaledGradients
+from bitlane_hw.common.signatures import PublishedChunk, UpdateEvents
 
 CUT = range(32)
 RANDOM_SETTINGS = {"model_cut": CUT, "scaled_gradient_cut": CUT, "seed": SEED_BITS}  # registers of a run
@@ -84,85 +85,63 @@ class ModelRounding(wiring.Component):
         Bits to remove.
     seed : 32 bits, in
         Seed of the run.
-    publish : 1 bit, in
-        Publish a chunk. The chunks of a model come in order, starting with chunk 0.
-    address : unsigned, in
-        Index of the chunk.
-    bank : 1 bit, in
-        Bank of the published copy.
-    masters : 32 values of format MASTER, in
-        Weights of the chunk.
-    published : 1 bit, in
-        See `UpdateLanes`.
-    epoch_done : 1 bit, in
-        See `UpdateLanes`.
-    load_done : 1 bit, in
-        See `UpdateLanes`.
-    rounded_publish : 1 bit, out
-        Publish the rounded chunk.
-    rounded_address : unsigned, out
-        Index of the rounded chunk.
-    rounded_bank : 1 bit, out
-        Bank of the published copy.
-    rounded_masters : 32 values of format MASTER, out
-        Rounded weights of the chunk.
-    rounded_published : 1 bit, out
-        `published`, delayed like the chunk.
-    rounded_epoch_done : 1 bit, out
-        `epoch_done`, delayed like the chunk.
-    rounded_load_done : 1 bit, out
-        `load_done`, delayed like the chunk.
+    chunk : PublishedChunk, in
+        A chunk of the model. The chunks of a model come in order, starting with chunk 0.
+    events : UpdateEvents, in
+        Events beside the chunk.
+    rounded : PublishedChunk, out
+        The chunk with rounded weights.
+    rounded_events : UpdateEvents, out
+        The events, delayed like the chunk.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
-        delayed = {
-            "publish": 1,
-            "address": range(config.max_chunks),
-            "bank": 1,
-            "masters": MASTER.bits * CHUNK,
-            "published": 1,
-            "epoch_done": 1,
-            "load_done": 1,
-        }
         super().__init__(
             {
                 "begin": In(1),
                 "cut": In(CUT),
                 "seed": In(SEED_BITS),
-                **{name: In(shape) for name, shape in delayed.items()},
-                **{f"rounded_{name}": Out(shape) for name, shape in delayed.items()},
+                "chunk": In(PublishedChunk(config)),
+                "events": In(UpdateEvents()),
+                "rounded": Out(PublishedChunk(config)),
+                "rounded_events": Out(UpdateEvents()),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
+        chunk, events, rounded = self.chunk, self.events, self.rounded
         seed = Signal(SEED_BITS)
         count = Signal(SEED_BITS)
         loading = Signal(init=1)
         next_seed = Signal(SEED_BITS)
         m.d.comb += next_seed.eq(Mux(loading, seed, seed + SEED_STEP))
-        count_now = Mux(self.address == 0, next_seed, count)
+        count_now = Mux(chunk.address == 0, next_seed, count)
         with m.If(self.begin):
             m.d.sync += seed.eq(self.seed)
-        with m.If(self.publish):
+        with m.If(chunk.publish):
             m.d.sync += count.eq(count_now + INDEX_STEP * self._config.shards)
-            with m.If(self.address == 0):
+            with m.If(chunk.address == 0):
                 m.d.sync += seed.eq(next_seed)
-        with m.If(self.load_done):
+        with m.If(events.load_done):
             m.d.sync += loading.eq(0)
 
         mask = cut_mask(m, self.cut, "retained")
         for j in range(CHUNK):
             word = random_word(m, count_now, j, f"word_{j}")
-            master = delay(m, self.masters.word_select(j, MASTER.bits), WORD_LATENCY, f"master_{j}")
+            master = delay(m, chunk.masters.word_select(j, MASTER.bits), WORD_LATENCY, f"master_{j}")
             value, _ = saturate(_rounded(master.as_signed(), word, mask), MASTER)
-            m.d.sync += self.rounded_masters.word_select(j, MASTER.bits).eq(value)
-        for name in ("address", "bank"):
-            m.d.comb += getattr(self, f"rounded_{name}").eq(delay(m, getattr(self, name), PUBLISH_LATENCY, name))
-        for name in ("publish", "published", "epoch_done", "load_done"):
-            late = delay_valid(m, getattr(self, name), PUBLISH_LATENCY, name)[-1]
-            m.d.comb += getattr(self, f"rounded_{name}").eq(late)
+            m.d.sync += rounded.masters.word_select(j, MASTER.bits).eq(value)
+        late = self.rounded_events
+        m.d.comb += [
+            rounded.address.eq(delay(m, chunk.address, PUBLISH_LATENCY, "address")),
+            rounded.bank.eq(delay(m, chunk.bank, PUBLISH_LATENCY, "bank")),
+            rounded.publish.eq(delay_valid(m, chunk.publish, PUBLISH_LATENCY, "publish")[-1]),
+            late.published.eq(delay_valid(m, events.published, PUBLISH_LATENCY, "published")[-1]),
+            late.epoch_done.eq(delay_valid(m, events.epoch_done, PUBLISH_LATENCY, "epoch_done")[-1]),
+            late.load_done.eq(delay_valid(m, events.load_done, PUBLISH_LATENCY, "load_done")[-1]),
+        ]
         return m
 
 

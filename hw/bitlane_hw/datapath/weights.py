@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Out
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import MASTER, WEIGHT
 from bitlane.contract.layout import CHUNK
-
-ROUNDED = ("rounded_publish", "rounded_address", "rounded_bank", "rounded_masters")
+from bitlane_hw.common.signatures import PublishedChunk
 
 
 class Weights(wiring.Component):
@@ -47,28 +46,16 @@ class Weights(wiring.Component):
         Bank to read from.
     published : 32 values of format WEIGHT, out
         Published weights, one cycle later.
-    rounded_publish : 1 bit, in
-        Write a chunk of the published copy. Only with random rounding, like the next three members, which replace the
-        values above: the rounded weights are later than the masters.
-    rounded_address : unsigned, in
-        That chunk.
-    rounded_bank : 1 bit, in
-        Bank to write.
-    rounded_masters : 32 values of format MASTER, in
-        Its rounded weights.
+    rounded : PublishedChunk, in
+        What to publish instead of the masters, which are earlier. Only with random rounding.
     """
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
         address = range(config.max_chunks)
-        rounded = (1, address, 1, MASTER.bits * CHUNK)
         super().__init__(
             {
-                **(
-                    {name: In(shape) for name, shape in zip(ROUNDED, rounded, strict=True)}
-                    if config.random_rounding
-                    else {}
-                ),
+                **({"rounded": In(PublishedChunk(config))} if config.random_rounding else {}),
                 "write": In(1),
                 "write_address": In(address),
                 "masters": In(MASTER.bits * CHUNK),
@@ -102,10 +89,10 @@ class Weights(wiring.Component):
             """Return the address of a chunk in a bank."""
             return Cat(address[:-1], address[-1] | bank)
 
-        copy = (self.write & self.publish, self.write_address, self.write_bank, self.masters)
+        publish, address, bank, masters = self.write & self.publish, self.write_address, self.write_bank, self.masters
         if self._config.random_rounding:
-            copy = tuple(getattr(self, name) for name in ROUNDED)
-        publish, address, bank, masters = copy
+            rounded = self.rounded
+            publish, address, bank, masters = rounded.publish, rounded.address, rounded.bank, rounded.masters
         published = [masters.word_select(j, MASTER.bits)[MASTER.bits - WEIGHT.bits :] for j in range(CHUNK)]
         store(
             "masters_memory",

@@ -19,9 +19,6 @@ from bitlane_hw.memory.axi import memory_names
 
 from .encoder import Encoder
 
-SHARED = ("read_response", "write_response", "read_idle", "write_idle")  # inputs of the control that both blocks drive
-SHARED_COUNTERS = ("beats",)  # registers that both blocks drive
-
 
 def connect_encoders(
     m: Module,
@@ -50,22 +47,21 @@ def connect_encoders(
     for port, encoder in enumerate(encoders):
         _connect_settings(m, config, registers, encoder)
         _connect_regions(m, registers, encoder, port)
-        m.d.comb += [encoder.load.eq(control.load), encoder.enable.eq(control.encode_enable)]
-
-    def joined(operation, name: str, *others: Value) -> Value:
-        return reduce(operation, (*others, *(getattr(encoder, name) for encoder in encoders)))
-
+        m.d.comb += [encoder.load.eq(control.run.load), encoder.enable.eq(control.encode_enable)]
+    blocks = [engine, *encoders]
     m.d.comb += [
         control.encode.eq((registers.control & CONTROL_ENCODE).any()),
-        control.encoded.eq(joined(and_, "done")),
+        control.encoded.eq(reduce(and_, (encoder.done for encoder in encoders))),
         registers.beats.eq(engine.beats | encoders[0].beats),  # of the one that did not run they are 0
-        *(getattr(control, name).eq(joined(or_, name, getattr(engine, name))) for name in SHARED[:2]),
-        *(getattr(control, name).eq(joined(and_, name, getattr(engine, name))) for name in SHARED[2:]),
+        control.reads.response.eq(reduce(or_, (block.reads.response for block in blocks))),
+        control.writes.response.eq(reduce(or_, (block.writes.response for block in blocks))),
+        control.reads.idle.eq(reduce(and_, (block.reads.idle for block in blocks))),
+        control.writes.idle.eq(reduce(and_, (block.writes.idle for block in blocks))),
     ]
     for port, (encoder, name) in enumerate(zip(encoders, memory_names(config), strict=True)):
-        for channels in ("read", "write"):
-            first, second = getattr(engine, of_port(channels, port)), getattr(encoder, channels)
-            _share(m, control.encoding, getattr(top, f"{name}_{channels}"), first, second)
+        memory = engine.ports[port]
+        _share(m, control.encoding, getattr(top, f"{name}_read"), memory.read, encoder.read)
+        _share(m, control.encoding, getattr(top, f"{name}_write"), memory.write, encoder.write)
 
 
 def _connect_settings(m: Module, config: AcceleratorConfig, registers, encoder: Encoder) -> None:

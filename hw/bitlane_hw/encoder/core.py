@@ -204,10 +204,9 @@ class EncoderCore(wiring.Component):
             m.submodules.group_rows = group_rows = GroupRows(self._rows_per_beat)
             m.d.comb += [
                 group_rows.groups.eq(self.settings.rows),
-                *(
-                    getattr(group_rows, name).eq(self.settings[name])
-                    for name in ("batch_groups", "batch_tail", "epoch_tail")
-                ),
+                group_rows.batch_groups.eq(self.settings.batch_groups),
+                group_rows.batch_tail.eq(self.settings.batch_tail),
+                group_rows.epoch_tail.eq(self.settings.epoch_tail),
                 group_rows.begin.eq(self.begin),
                 group_rows.take.eq(take),
             ]

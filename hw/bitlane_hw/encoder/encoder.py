@@ -10,6 +10,7 @@ from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.encoding import ENCODER_BASE_BITS
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.payloads import request_layout
+from bitlane_hw.common.signatures import Bursts
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write
 from bitlane_hw.memory.writer import Writer
 
@@ -26,7 +27,7 @@ class Encoder(wiring.Component):
     Each memory port has an encoder of its own, for its words of every beat. They share nothing but the settings.
 
     A run begins with a reset and `load`. It reads the source region once, and writes a base region, if wanted, and as
-    many draw regions as `settings.sets` says. An error response appears in `read_response` or `write_response`; the
+    many draw regions as `settings.sets` says. An error response appears in `reads` or `writes`; the
     owner must then lower `enable`. The block may be reset while both ports are idle.
 
     Throughput: as `EncoderCore`; a written burst takes one cycle more than its beats. Backpressure: both ports may wait
@@ -61,10 +62,8 @@ class Encoder(wiring.Component):
         The source region has fewer beats than its rows need.
     beats : 64 bits, out
         Beats that were read.
-    read_response, write_response : 2 bits, out
-        Last response that was not OKAY; OKAY if there was none.
-    read_idle, write_idle : 1 bit, out
-        No burst is outstanding.
+    reads, writes : Bursts, out
+        The bursts of the port in each direction.
     read : AXI4Read, out
         Read channels of the memory port.
     write : AXI4Write, out
@@ -88,10 +87,8 @@ class Encoder(wiring.Component):
                 "done": Out(1),
                 "exhausted": Out(1),
                 "beats": Out(64),
-                "read_response": Out(2),
-                "write_response": Out(2),
-                "read_idle": Out(1),
-                "write_idle": Out(1),
+                "reads": Out(Bursts()),
+                "writes": Out(Bursts()),
                 "read": Out(AXI4Read(address, config.port_width)),
                 "write": Out(AXI4Write(address, config.port_width)),
             }
@@ -134,9 +131,9 @@ class Encoder(wiring.Component):
             buffer.requests.ready.eq(writer.requests.ready & self.enable),
             self.done.eq(flushed & writer.idle & reader.idle),
             self.exhausted.eq(self.enable & reader.exhausted & ~core.last_taken),
-            self.read_response.eq(reader.response),
-            self.write_response.eq(writer.response),
-            self.read_idle.eq(reader.idle),
-            self.write_idle.eq(writer.idle),
+            self.reads.response.eq(reader.response),
+            self.writes.response.eq(writer.response),
+            self.reads.idle.eq(reader.idle),
+            self.writes.idle.eq(writer.idle),
         ]
         return m

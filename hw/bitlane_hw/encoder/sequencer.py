@@ -106,9 +106,7 @@ class SourceSequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         settings, index = self.settings, self.part_index
-        of_four = Signal(
-            range(self._label_groups), name="of_four"
-        )  # index of the group among those whose labels share a beat
+        labelled = Signal(range(self._label_groups))  # groups since the last label beat
         rows_left = Signal.like(settings.rows)
         output = Signal(range(self._outputs))
         row_last = Signal()
@@ -136,10 +134,10 @@ class SourceSequencer(wiring.Component):
                 with m.If(self.part):
                     m.d.sync += index.eq(index + 1)
                     with m.If(row_last):
-                        m.d.sync += [index.eq(0), of_four.eq(of_four + 1), rows_left.eq(rows_left - 1)]
+                        m.d.sync += [index.eq(0), labelled.eq(labelled + 1), rows_left.eq(rows_left - 1)]
                         with m.If(rows_left == 0):
                             m.next = "DONE"
-                        with m.Elif(of_four.all()):
+                        with m.Elif(labelled.all()):
                             m.next = "LABEL"
             with m.State("DONE"):
                 m.d.comb += self.done.eq(1)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module
-from amaranth.lib.wiring import connect
 from tests.helpers.control_runs import (
     CAUSES,
     DECERR,
@@ -87,8 +86,14 @@ def test_cycles_to_store_models_and_record(rows_per_beat: int, outputs: int, chu
     m = Module()
     m.submodules.control = control = Control(job.config)
     m.submodules.writer = writer = Writer(job.config)
-    connect(m, control.requests, writer.requests)
-    m.d.comb += [control.write_idle.eq(writer.idle), control.read_idle.eq(1), control.sizes_done.eq(1)]
+    requests = control.run.requests
+    m.d.comb += [
+        writer.requests.valid.eq(requests.valid),
+        writer.requests.payload.address.eq(requests.payload.addresses),
+        writer.requests.payload.beats.eq(requests.payload.beats),
+        requests.ready.eq(writer.requests.ready),
+    ]
+    m.d.comb += [control.writes.idle.eq(writer.idle), control.reads.idle.eq(1), control.sizes_done.eq(1)]
     m.d.sync += writer.axi.bvalid.eq(writer.axi.wvalid & writer.axi.wlast)
 
     async def testbench(ctx: Any) -> None:
@@ -96,14 +101,14 @@ def test_cycles_to_store_models_and_record(rows_per_beat: int, outputs: int, chu
         ctx.set(writer.axi.awready, 1)
         ctx.set(writer.axi.wready, 1)
         ctx.set(control.start, 1)
-        await ctx.tick().until(control.enable)
+        await ctx.tick().until(control.run.enable)
         ctx.set(control.start, 0)
         for models in (0, outputs * chunks):  # the models of the last epoch are stored
-            ctx.set(control.epoch_done, 1)
+            ctx.set(control.run.epoch_done, 1)
             await ctx.tick()
-            ctx.set(control.epoch_done, 0)
+            ctx.set(control.run.epoch_done, 0)
             cycles = 0
-            while not ctx.get(control.epoch_go):
+            while not ctx.get(control.run.epoch_go):
                 cycles += 1
                 assert cycles < 1000
                 await ctx.tick()
@@ -169,18 +174,23 @@ def test_the_first_error_is_reported() -> None:
         ctx.set(dut.abort, 1)
         await ctx.tick()
         ctx.set(dut.abort, 0)
-        for name, value in (("read_response", SLVERR), ("write_response", DECERR), ("start", 1), ("acknowledge", 1)):
-            ctx.set(getattr(dut, name), value)
+        for signal, value in (
+            (dut.reads.response, SLVERR),
+            (dut.writes.response, DECERR),
+            (dut.start, 1),
+            (dut.acknowledge, 1),
+        ):
+            ctx.set(signal, value)
             await ctx.tick()
             assert not ctx.get(dut.clear)
         ctx.set(dut.start, 0)
         ctx.set(dut.acknowledge, 0)
         assert ctx.get(dut.error) == ErrorCode.ABORTED
         assert ctx.get(dut.busy)
-        ctx.set(dut.read_idle, 1)
+        ctx.set(dut.reads.idle, 1)
         await ctx.tick()
         assert ctx.get(dut.busy), "the write port is not idle yet"
-        ctx.set(dut.write_idle, 1)
+        ctx.set(dut.writes.idle, 1)
         await ctx.tick()
         assert ctx.get(dut.done)
         assert ctx.get(dut.error) == ErrorCode.ABORTED
@@ -205,8 +215,8 @@ def test_priority_of_simultaneous_errors(read: int, write: int, abort: int, erro
         await ctx.tick()
         ctx.set(dut.start, 0)
         await ctx.tick()
-        ctx.set(dut.read_response, read)
-        ctx.set(dut.write_response, write)
+        ctx.set(dut.reads.response, read)
+        ctx.set(dut.writes.response, write)
         ctx.set(dut.abort, abort)
         await ctx.tick()
         assert ctx.get(dut.error) == error
@@ -221,8 +231,8 @@ def test_encoding(seed: int, cause: str | None) -> None:
     dut = Control(replace(small_config(), encoder=1))
 
     async def testbench(ctx: Any) -> None:
-        for name in ("read_idle", "write_idle", "sizes_done"):
-            ctx.set(getattr(dut, name), 1)
+        for signal in (dut.reads.idle, dut.writes.idle, dut.sizes_done):
+            ctx.set(signal, 1)
         for _ in range(4):
             ctx.set(dut.encode, 1)
             await ctx.tick()
@@ -232,25 +242,25 @@ def test_encoding(seed: int, cause: str | None) -> None:
             while not ctx.get(dut.encode_enable):
                 await ctx.tick()
             for _ in range(rng.randint(1, 50)):
-                assert ctx.get(dut.busy) and ctx.get(dut.encode_enable) and not ctx.get(dut.enable)
+                assert ctx.get(dut.busy) and ctx.get(dut.encode_enable) and not ctx.get(dut.run.enable)
                 await ctx.tick()
             signal, value = {
                 None: (dut.encoded, 1),
                 "abort": (dut.abort, 1),
-                "read SLVERR": (dut.read_response, SLVERR),
-                "read DECERR": (dut.read_response, DECERR),
-                "write SLVERR": (dut.write_response, SLVERR),
-                "write DECERR": (dut.write_response, DECERR),
+                "read SLVERR": (dut.reads.response, SLVERR),
+                "read DECERR": (dut.reads.response, DECERR),
+                "write SLVERR": (dut.writes.response, SLVERR),
+                "write DECERR": (dut.writes.response, DECERR),
                 "refused": (dut.refused, 1),
             }[cause]
             ctx.set(signal, value)
-            ctx.set(dut.read_idle, 0)
+            ctx.set(dut.reads.idle, 0)
             await ctx.tick()
             if cause is not None:
                 assert not ctx.get(dut.encode_enable)
             await ctx.tick().repeat(3)
             assert ctx.get(dut.busy)  # a burst is outstanding
-            ctx.set(dut.read_idle, 1)
+            ctx.set(dut.reads.idle, 1)
             await ctx.tick().repeat(2)
             code = ErrorCode.CONFIGURATION if cause == "refused" else CAUSES.get(cause or "", ErrorCode.NONE)
             assert ctx.get(dut.done) and not ctx.get(dut.busy) and ctx.get(dut.error) == code.value
@@ -266,7 +276,7 @@ def test_encoding(seed: int, cause: str | None) -> None:
         ctx.set(dut.encode, 0)
         assert not ctx.get(dut.encoding)
         await ctx.tick().repeat(5)
-        assert ctx.get(dut.enable) and not ctx.get(dut.encode_enable)
+        assert ctx.get(dut.run.enable) and not ctx.get(dut.encode_enable)
 
     run(dut, testbench)
 

@@ -41,11 +41,23 @@ async def begin(ctx: Any, dut: ModelRounding | ScaledGradientRounding, seed: int
     ctx.set(dut.begin, 0)
 
 
+def beside_of(chunk: Any, events: Any) -> dict[str, Any]:
+    """Return the signals beside the weights of a chunk."""
+    return {
+        "address": chunk.address,
+        "bank": chunk.bank,
+        "published": events.published,
+        "epoch_done": events.epoch_done,
+        "load_done": events.load_done,
+    }
+
+
 def test_published_weights(seed: int) -> None:
     """The initial model uses the words of the seed, each batch those of the next seed; with gaps, flags and banks."""
     dut = ModelRounding(config())
     simulator = BlockSimulator(dut)
     lanes = randomness.model_lanes()
+    inputs = beside_of(dut.chunk, dut.events)
     flags = ("published", "epoch_done", "load_done")
 
     def once(rng: Random) -> None:
@@ -62,12 +74,13 @@ def test_published_weights(seed: int) -> None:
                 await ctx.tick()
                 cycle += 1
                 expected = due.pop(0) if due and due[0][0] == cycle else None
-                assert ctx.get(dut.rounded_publish) == (expected is not None)
+                assert ctx.get(dut.rounded.publish) == (expected is not None)
+                found = {name: ctx.get(signal) for name, signal in beside_of(dut.rounded, dut.rounded_events).items()}
                 if expected is None:
-                    assert not any(ctx.get(getattr(dut, f"rounded_{name}")) for name in flags)
+                    assert not any(found[name] for name in flags)
                 else:
-                    assert {name: ctx.get(getattr(dut, f"rounded_{name}")) for name in expected[1]} == expected[1]
-                    assert unpack(ctx.get(dut.rounded_masters), LANES, 32) == expected[2]
+                    assert found == expected[1]
+                    assert unpack(ctx.get(dut.rounded.masters), LANES, 32) == expected[2]
 
             for batch in range(4):
                 words = randomness.random_words(start + batch * SEED_STEP & 0xFFFFFFFF, range(chunks), lanes)
@@ -81,15 +94,15 @@ def test_published_weights(seed: int) -> None:
                     if batch:
                         beside |= {"published": int(chunk == 0), "epoch_done": int(chunk == chunks - 1)}
                     for name, value in beside.items():
-                        ctx.set(getattr(dut, name), value)
-                    ctx.set(dut.publish, 1)
-                    ctx.set(dut.masters, pack(values, 32))
+                        ctx.set(inputs[name], value)
+                    ctx.set(dut.chunk.publish, 1)
+                    ctx.set(dut.chunk.masters, pack(values, 32))
                     of_lanes = zip(values, words[chunk].tolist(), strict=True)
                     due.append((cycle + PUBLISH_LATENCY, beside, [min(rounded(*pair, cut), MOST) for pair in of_lanes]))
                     await tick()
-                    ctx.set(dut.publish, 0)
+                    ctx.set(dut.chunk.publish, 0)
                     for name in flags:
-                        ctx.set(getattr(dut, name), 0)
+                        ctx.set(inputs[name], 0)
                     for _ in range(rng.choice((0, 0, 1, 5))):
                         await tick()
             for _ in range(PUBLISH_LATENCY):

@@ -117,10 +117,10 @@ class EncoderRig:
             ctx.set(dut.load, 0)
             ctx.set(dut.enable, 1)
             stopped = False
-            while not ctx.get(dut.done) and not (stopped and ctx.get(dut.read_idle) and ctx.get(dut.write_idle)):
+            while not ctx.get(dut.done) and not (stopped and ctx.get(dut.reads.idle) and ctx.get(dut.writes.idle)):
                 assert memory.cycle_number < 30_000
                 memory.cycle(ctx)
-                failed = ctx.get(dut.read_response) or ctx.get(dut.write_response) or ctx.get(dut.exhausted)
+                failed = ctx.get(dut.reads.response) or ctx.get(dut.writes.response) or ctx.get(dut.exhausted)
                 if failed or memory.cycle_number == stop:
                     found["failed"], stopped = bool(failed), True
                     ctx.set(dut.enable, 0)

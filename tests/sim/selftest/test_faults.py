@@ -64,7 +64,7 @@ def test_every_block_of_the_rtl_has_a_fault() -> None:
     in_rtl = {block for block in BLOCKS if block.files}
     assert {fault.block for fault in FAULTS} >= in_rtl
     with_files = {fault.file for fault in FAULTS}
-    common = {f"common/{name}" for name in ("expectations", "fixed_point", "payloads", "staged")}
+    common = {f"common/{name}" for name in ("expectations", "fixed_point", "payloads", "signatures", "staged")}
     without = {
         "memory/axi",
         "datapath/terms",

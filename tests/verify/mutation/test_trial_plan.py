@@ -13,6 +13,7 @@ from bitlane_verify.mutation.trial_plan import builds_of, closure, imports, is_h
 
 DIGITS, OUTPUTS, TABLE, ENCODER, SHARDS, ONE_PORT, TWO_PORTS, WIDE = BUILDS
 TESTED_ELSEWHERE = {  # modules without a file of tests at the mirrored path, and the first file that reaches each
+    "common/signatures": "control/test_control",
     "engine": "test_accelerator",
     "datapath/model_core": "test_accelerator",
     "datapath/model_shard": "test_accelerator",

@@ -27,7 +27,7 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
     """
     block, inside = harness.block, harness.inside
     settings = block.settings
-    harness.hold(settings, block.snapshots, block.model_out, block.trace)
+    harness.hold(settings, block.snapshots, block.model_out[0], block.trace)
     refused = block.refused
     harness.assume(
         implies(
@@ -35,7 +35,7 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
             (settings.chunks != 0)
             & (settings.chunks <= CONFIG.max_chunks)
             & (settings.epochs != 0)
-            & (block.model_out[: CHUNK_MODEL_BYTES.bit_length() - 1] == 0)
+            & (block.model_out[0][: CHUNK_MODEL_BYTES.bit_length() - 1] == 0)
             & (block.trace[: CONFIG.record_bytes.bit_length() - 1] == 0),
         )
     )
@@ -50,20 +50,20 @@ def _control(harness: ProofHarness) -> tuple[dict[str, Any], Any]:
         block.busy == ~state["IDLE"],
         block.clear == (harness.past(block.start & state["IDLE"] & ~block.clear)),
         implies(block.clear, state["IDLE"] & harness.past(block.start)),
-        implies(returns, harness.past(block.read_idle & block.write_idle)),
+        implies(returns, harness.past(block.reads.idle & block.writes.idle)),
         implies(state["CHECK"] & ~harness.past(state["CHECK"]), harness.past(block.clear)),
         inside["stopping"] == (block.error != ErrorCode.NONE),
         implies(running, checked),
         implies(running & ~valid_run, state["RUN"] & (block.error != ErrorCode.NONE)),
         implies(inside["loaded"], ~state["IDLE"] & ~state["CHECK"]),
         implies(running & ~begins_epoch, inside["last_epoch"] == (block.epoch == block.settings.epochs - 1)),
-        implies(block.enable, valid_run & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
+        implies(block.run.enable, valid_run & (running | (state["DRAIN"] & (block.error == ErrorCode.NONE)))),
     )
     harness.settled(inside["last_chunk"], block.settings.chunks - 1)
     harness.assume(
         implies(harness.past(checked) & block.busy, refused == harness.past(refused)),  # the registers are constant
         implies(state["CHECK"] & ~inside["was_busy"], ~block.sizes_done),  # the sizes take two cycles
-        implies(begins_epoch, ~block.epoch_done),  # an epoch takes more than one cycle
+        implies(begins_epoch, ~block.run.epoch_done),  # an epoch takes more than one cycle
     )
     return state, valid_run
 
@@ -75,29 +75,32 @@ def control_ports(harness: ProofHarness) -> None:
     taken, and writers without an open burst are ready.
     """
     state, valid_run = _control(harness)
-    block, requests = harness.block, harness.block.requests
+    block, requests = harness.block, harness.block.run.requests
     sent = taken(requests)
-    harness.hold(block.model_out_1)
+    harness.hold(block.model_out[1])
     harness.assume(
         implies(harness.past(requests.ready, init=1) & ~harness.past(sent), requests.ready),
-        implies(block.write_idle, requests.ready),
+        implies(block.writes.idle, requests.ready),
     )
-    chunks = harness.count(sent & state["STORE"], bits=len(block.model_out), clear=state["CHECK"] & block.load)
+    chunks = harness.count(sent & state["STORE"], bits=len(block.model_out[0]), clear=state["CHECK"] & block.run.load)
     busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & valid_run
     harness.always(
         implies(requests.valid, requests.ready),
-        implies(sent & state["STORE"], block.storing),
-        implies(sent & state["RECORD"], ~block.storing),
+        implies(sent & state["STORE"], block.run.storing),
+        implies(sent & state["RECORD"], ~block.run.storing),
         # invariants
         *(implies(state[name], requests.ready) for name in STATES if name not in ("STORED", "RECORDED", "DRAIN")),
         *(
             implies(busy, inside == (first + chunks * PORTED.chunk_bytes)[: len(first)])
             for inside, first in (
-                (harness.inside["model_address"], block.model_out),
-                (harness.inside["model_address_1"], block.model_out_1),
+                (harness.inside["model_address"], block.model_out[0]),
+                (harness.inside["model_address_1"], block.model_out[1]),
             )
         ),
-        implies(state["STORE"] & valid_run, requests.payload.address_1 == harness.inside["model_address_1"]),
+        implies(
+            state["STORE"] & valid_run,
+            requests.payload.addresses.word_select(1, CONFIG.address_bits) == harness.inside["model_address_1"],
+        ),
     )
     harness.cover(sent & state["STORE"] & (chunks == 1))
 
@@ -105,7 +108,7 @@ def control_ports(harness: ProofHarness) -> None:
 def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: ValueLike) -> None:
     """Assert that all requests are legal, in any order of events."""
     block, inside = harness.block, harness.inside
-    requests = block.requests
+    requests = block.run.requests
     request = requests.payload
     model, trace = inside["model_address"], inside["trace_address"]
     before = state["CHECK"] | state["IDLE"] | state["DRAIN"] | ~valid_run
@@ -115,11 +118,11 @@ def _requests(harness: ProofHarness, state: dict[str, Any], valid_run: ValueLike
             requests.valid,
             (request.beats != 0)
             & (request.beats <= BURST_BEATS)
-            & inside_page(request.address, request.beats - 1, CONFIG.beat_bytes)
-            & (request.address[: CONFIG.beat_bytes.bit_length() - 1] == 0),
+            & inside_page(request.addresses, request.beats - 1, CONFIG.beat_bytes)
+            & (request.addresses[: CONFIG.beat_bytes.bit_length() - 1] == 0),
         ),
         requests.valid == (state["STORE"] | state["RECORD"]),
-        block.store_begin == taken(requests),
+        block.run.store_begin == taken(requests),
         # invariants
         before | (model[: CHUNK_MODEL_BYTES.bit_length() - 1] == 0),
         before | (trace[: CONFIG.record_bytes.bit_length() - 1] == 0),
@@ -131,31 +134,32 @@ def control(harness: ProofHarness) -> None:
     state, valid_run = _control(harness)
     _requests(harness, state, valid_run)
     block, inside, settings = harness.block, harness.inside, harness.block.settings
-    begins = state["CHECK"] & block.load
-    model_sent = taken(block.requests) & state["STORE"]
-    record_sent = taken(block.requests) & state["RECORD"]
+    begins = state["CHECK"] & block.run.load
+    model_sent = taken(block.run.requests) & state["STORE"]
+    record_sent = taken(block.run.requests) & state["RECORD"]
     # Chunks stored in this epoch, chunks stored in the run, and records.
     passed = harness.count(model_sent, bits=8, clear=begins | record_sent)
-    chunks = harness.count(model_sent, bits=len(block.model_out), clear=begins)
+    chunks = harness.count(model_sent, bits=len(block.model_out[0]), clear=begins)
     records = harness.count(record_sent, bits=16, clear=begins)
     chunk = Mux(state["STORED"], passed - 1, passed)[: len(passed)]
     storing = state["STORE"] | state["STORED"]
     busy = ~(state["IDLE"] | state["CHECK"] | state["DRAIN"]) & valid_run
     all_chunks = (settings.chunks * CONFIG.outputs)[: len(passed)]
-    address = (block.model_out + chunks * CHUNK_MODEL_BYTES)[: len(block.model_out)]
-    position = (block.store_output * settings.chunks + block.store_chunk)[: len(passed)]
+    address = (block.model_out[0] + chunks * CHUNK_MODEL_BYTES)[: len(block.model_out[0])]
+    position = (block.run.store_output * settings.chunks + block.run.store_chunk)[: len(passed)]
     harness.always(
-        implies(state["STORE"], block.requests.payload.address == address),
-        implies(storing, block.storing & (chunk == position)),
+        implies(state["STORE"], block.run.requests.payload.addresses == address),
+        implies(storing, block.run.storing & (chunk == position)),
         implies(
             state["RECORD"],
-            block.store_trace & (passed == Mux(block.snapshots | (block.epoch == settings.epochs - 1), all_chunks, 0)),
+            block.run.store_trace
+            & (passed == Mux(block.snapshots | (block.epoch == settings.epochs - 1), all_chunks, 0)),
         ),
         implies(
             state["RECORD"],
-            block.requests.payload.address == (block.trace + records * CONFIG.record_bytes)[: len(block.trace)],
+            block.run.requests.payload.addresses == (block.trace + records * CONFIG.record_bytes)[: len(block.trace)],
         ),
-        implies(block.epoch_go, records == (block.epoch + 1)[:16]),
+        implies(block.run.epoch_go, records == (block.epoch + 1)[:16]),
         implies(state["DRAIN"] & (block.error == ErrorCode.NONE), records == settings.epochs),
         # invariants
         implies(busy, inside["model_address"] == address),
@@ -163,13 +167,13 @@ def control(harness: ProofHarness) -> None:
         implies(state["CHECK"], block.epoch == 0),
         implies(busy, block.epoch < settings.epochs),
         implies(busy, records == (block.epoch + (state["RECORDED"] | state["NEXT"]))[:16]),
-        implies(storing, (block.store_chunk < settings.chunks) & (block.store_output < CONFIG.outputs)),
-        implies(~storing & ~state["DRAIN"], (block.store_chunk == 0) & (block.store_output == 0)),
+        implies(storing, (block.run.store_chunk < settings.chunks) & (block.run.store_output < CONFIG.outputs)),
+        implies(~storing & ~state["DRAIN"], (block.run.store_chunk == 0) & (block.run.store_output == 0)),
         implies(storing, block.snapshots | (block.epoch == settings.epochs - 1)),
         implies(state["RUN"] | state["RECORDED"] | state["NEXT"], passed == 0),
     )
-    harness.cover(state["RECORD"] & (block.store_output == 0) & harness.ever(block.store_output == 1))
-    harness.cover(block.done & (block.error == ErrorCode.NONE) & harness.ever(taken(block.requests)))
+    harness.cover(state["RECORD"] & (block.run.store_output == 0) & harness.ever(block.run.store_output == 1))
+    harness.cover(block.done & (block.error == ErrorCode.NONE) & harness.ever(taken(block.run.requests)))
 
 
 def control_live(harness: ProofHarness) -> None:
@@ -181,12 +185,12 @@ def control_live(harness: ProofHarness) -> None:
     block = harness.block
     waits = {
         "CHECK": ~block.sizes_done,
-        "RUN": ~block.epoch_done,
-        "STORE": ~block.requests.ready,
-        "STORED": ~block.requests.ready,
-        "RECORD": ~block.requests.ready,
-        "RECORDED": ~block.requests.ready,
-        "DRAIN": ~(block.read_idle & block.write_idle),
+        "RUN": ~block.run.epoch_done,
+        "STORE": ~block.run.requests.ready,
+        "STORED": ~block.run.requests.ready,
+        "RECORD": ~block.run.requests.ready,
+        "RECORDED": ~block.run.requests.ready,
+        "DRAIN": ~(block.reads.idle & block.writes.idle),
     }
     waited = {name: harness.within(state[name] & condition, FAIR) for name, condition in waits.items()}
     stopping = block.busy & (block.error != ErrorCode.NONE)

@@ -158,14 +158,14 @@ def _engine(harness: ProofHarness) -> tuple[GroupState, Any]:
 def engine(harness: ProofHarness) -> None:
     """The row buffer has room for every beat, and each beat is available when it is needed."""
     _engine(harness)
-    harness.cover(harness.block.write.awvalid)
+    harness.cover(harness.block.ports[0].write.awvalid)
 
 
 def _run(harness: ProofHarness, **settings: int) -> tuple[GroupState, Any]:
     """Assume a run with these settings and a memory that answers at once, one burst after the other."""
     state, rows = _engine(harness)
-    block, read = harness.block, harness.block.read
-    begun = harness.ever(block.load)
+    block, read = harness.block, harness.block.ports[0].read
+    begun = harness.ever(block.run.load)
     left = harness.ghost(range(BURST_BEATS + 1), "left")  # beats of the burst
     stream = harness.ghost(len(read.rid), "stream")
     with harness.m.If(left != 0):
@@ -173,8 +173,8 @@ def _run(harness: ProofHarness, **settings: int) -> tuple[GroupState, Any]:
     with harness.m.Elif(read.arvalid):
         harness.m.d.sync += [left.eq(read.arlen + 1), stream.eq(read.arid)]
     harness.assume(
-        block.load == ~begun,
-        block.enable == begun,
+        block.run.load == ~begun,
+        block.run.enable == begun,
         *(block.settings[name] == value for name, value in settings.items()),
         read.arready == (left == 0),
         read.rvalid == (left != 0),

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[3]
 # Blocks that contain what a module defines, where that is no block.
 USERS = {
     "common/fixed_point": ("datapath/scalar.StepProduct", "datapath/scalar.Predict", "datapath/update.UpdateLanes"),
+    "common/signatures": ("control/control.Control", "datapath/rounding.ModelRounding", "engine.Engine"),
     "datapath/terms": ("datapath/gradient.GradientPass",),
     "encoder/payloads": ("encoder/group_rows.GroupRows",),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bitlane import overlays
@@ -19,13 +20,18 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[\\$][^\s\[\]]+")
 PRESERVED = re.compile(r"\$[a-z_]+|\\[A-Z][A-Z0-9_]*")
 ATTRIBUTE = re.compile(r"^\s*attribute .*\n", re.MULTILINE)
+MODULE = re.compile(r"^module (\S+)\n.*?^end\n", re.MULTILINE | re.DOTALL)
+PORT = re.compile(r"^\s*wire .*\b(?:input|output|inout) (\d+)\b.* (\S+)$", re.MULTILINE)
+CELL = re.compile(r"^\s*cell (\S+) \S+$")
+CONNECTION = re.compile(r"^(\s*connect )(\S+)( .*)$")
 
 
 def design_digest(component: Component) -> str:
     """Return a SHA-256 over the function of `component`, independent of the names of its signals, cells and modules.
 
-    It hashes Amaranth's RTLIL with each name replaced by the number of its first appearance: the digest changes with
-    every cell, connection, width and constant, and with their order.
+    It hashes Amaranth's RTLIL with each name replaced by the number of its first appearance in its module, and each
+    port of a module by its number: the digest changes with every cell, connection, width and constant, and with their
+    order.
 
     Parameters
     ----------
@@ -62,10 +68,29 @@ def build_number(digest: str) -> int:
 
 def without_names(rtlil: str) -> str:
     """Return RTLIL without attributes and with numbers instead of names."""
-    numbers: dict[str, str] = {}
+    text = ATTRIBUTE.sub("", rtlil)
+    modules = {match[1]: match[0] for match in MODULE.finditer(text)}
+    ports = {name: {port: number for number, port in PORT.findall(module)} for name, module in modules.items()}
+    numbers = {name: f"module{number}" for number, name in enumerate(modules)}
+    return "".join(_module_without_names(module, numbers, ports) for module in modules.values())
+
+
+def _module_without_names(module: str, modules: Mapping[str, str], ports: Mapping[str, Mapping[str, str]]) -> str:
+    """Return a module with numbers instead of names: `modules` of modules, and `ports` of the ports of each module."""
+    numbers = dict(modules)
 
     def numbered(match: re.Match[str]) -> str:
         name = match[0]
         return name if PRESERVED.fullmatch(name) else numbers.setdefault(name, f"n{len(numbers)}")
 
-    return NAME.sub(numbered, ATTRIBUTE.sub("", rtlil))
+    lines, of_cell = [], None  # the ports of the cell that the line belongs to
+    for line in module.splitlines():
+        if (cell := CELL.match(line)) is not None:
+            of_cell = ports.get(cell[1])
+        elif line.strip() == "end":
+            of_cell = None
+        if of_cell is not None and (connection := CONNECTION.match(line)) is not None:
+            before, port, value = connection.groups()
+            line = f"{before}port{of_cell[port]}{value}"
+        lines.append(NAME.sub(numbered, line))
+    return "\n".join(lines) + "\n"
