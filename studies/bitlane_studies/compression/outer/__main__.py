@@ -22,7 +22,6 @@ from bitlane.compress.collectives.launch import launch
 from bitlane.errors import BitlaneError
 
 from ...command import run
-from ..local.tasks import TASKS
 from .rates import INNER_RATES, LONG_TUNED, TUNED, best, candidates
 from .report import COMPARED_WITH, baselines, draw, rows_of, table, verdict, write_json
 from .trial import LONG, OuterJob, OuterTrial, Size, run_rank
@@ -39,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sizes = {each.name: getattr(given, each.name) for each in fields(Size)}
     size = replace(LONG if given.long else Size(), **{name: each for name, each in sizes.items() if each is not None})
     inner_names = given.inner or (["muon"] if given.long else ["adamw", "muon", "dion", "demo"])
-    tuned, ways = (LONG_TUNED[size.trained_on], lambda _: LONG_WAYS) if given.long else (TUNED, ways_of)
+    tuned, ways = (LONG_TUNED, lambda _: LONG_WAYS) if given.long else (TUNED, ways_of)
     if given.tune:
         jobs = [job for inner in inner_names for job in candidates(inner, ways(inner))]
         by_rank = _trained(jobs, size, given.ranks)
@@ -93,13 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", nargs="+", type=int, default=[0, 1], help="seeds of weights and batches (default: 0 1)")
     add("--ranks", type=int, default=2, help="number of ranks, 2 or more (default: %(default)s)")
     for each in fields(Size):
-        choices = list(TASKS) if each.name == "trained_on" else None
-        add(
-            "--" + each.name.replace("_", "-"),
-            type=type(each.default),
-            choices=choices,
-            help=f"as in Size (default: {each.default})",
-        )
+        add(f"--{each.name}", type=int, help=f"as in Size (default: {each.default})")
     add("--tune", action="store_true", help="train with each rate of the grid, and print the best")
     add("--out", type=Path, default=Path("build/outer"), help="folder of the JSON file and the picture")
     return parser

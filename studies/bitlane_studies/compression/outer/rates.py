@@ -58,10 +58,7 @@ TUNED: dict[tuple[str, str], Rates] = {  # with 600 steps
     ("dion", FACTORS): Rates(0.02, 0.024),
     ("demo", COSINES): Rates(0.016),
 }
-LONG_TUNED: dict[str, dict[tuple[str, str], Rates]] = {  # of each task, with 12,000 steps
-    "text": {
-        ("muon", DDP): Rates(0.012, 1.0, 0.0),
-        ("muon", AHEAD): Rates(0.012, 0.8, 0.4),
-    },
-    "images": {},
+LONG_TUNED: dict[tuple[str, str], Rates] = {  # with 12,000 steps
+    ("muon", DDP): Rates(0.012, 1.0, 0.0),
+    ("muon", AHEAD): Rates(0.012, 0.8, 0.4),
 }

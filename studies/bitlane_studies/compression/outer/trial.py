@@ -13,7 +13,7 @@ from bitlane.compress.collectives.sockets import bytes_at_rest
 from bitlane.compress.seeded import seeded
 from bitlane.errors import BitlaneError
 
-from ..local.tasks import ModelTask, load_task
+from ..local.tasks import ModelTask
 from ..local.text import load_text, windows
 from ..local.transformer import ByteTransformer
 from .ways import RankAverage, Rates, Way
@@ -31,13 +31,11 @@ class Size:
     width, depth : int
         Of the transformer.
     length : int
-        Bytes of a window of text.
+        Bytes of a window.
     batch : int
-        Windows or images for each rank and step.
+        Windows for each rank and step.
     steps : int
         Inner steps.
-    trained_on : {"text", "images"}
-        The transformer is trained on text, a residual network on CIFAR-10.
     """
 
     width: int = 32
@@ -45,12 +43,9 @@ class Size:
     length: int = 32
     batch: int = 16
     steps: int = 1200
-    trained_on: str = "text"
 
     def task(self) -> ModelTask:
-        """Return the images with their network, or the text in windows with the transformer that predicts bytes."""
-        if self.trained_on == "images":
-            return load_task(self.trained_on)
+        """Return the text in windows, and the transformer that predicts next bytes."""
         text = load_text(held_out_bytes=HELD_OUT)
         pairs = (windows(part, self.length) for part in (text.training, text.held_out))
         (inputs, targets), (held_out_inputs, held_out_targets) = pairs

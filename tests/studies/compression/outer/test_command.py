@@ -99,6 +99,18 @@ def test_a_tiny_run_of_demo(tmp_path, capsys, monkeypatch):
         assert 0 < first["socket_bytes"] - first["declared_bytes"] < 60_000
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the socket's count needs Linux")
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch.optim.Muon needs torch 2.9")
+def test_a_tiny_run_of_the_long_ways(tmp_path, capsys):
+    """Two rounds of 36 steps, with the rates of long trainings."""
+    assert command.main(["--long", "--seeds", "3", *TINY, "--steps", "72", "--out", str(tmp_path)]) == 0
+    assert "muon: the goal of 500 times fewer bytes" in capsys.readouterr().out
+    plain, ahead = json.loads((tmp_path / "outer.json").read_text())["trials"]
+    assert ahead["way"]["step_ahead"] == 0.5 and ahead["rates"] == {"inner": 0.012, "outer": 0.8, "momentum": 0.4}
+    values = plain["ranks"][0]["declared_bytes"] // (72 * 2)
+    assert ahead["ranks"][0]["declared_bytes"] == 2 * (32 + sign.body_bytes(Groups.of(values)))
+
+
 def test_the_grid_is_alike_for_each_way_and_the_least_loss_wins():
     jobs = candidates("adamw", WAYS)
     inner = {family: {job.rates.inner for job in jobs if job.way.family == family} for family in (DDP, ROUNDS, SPARSE)}
@@ -141,5 +153,7 @@ def test_a_wrong_setting_is_one_line():
         command.main(["--steps", "100"])
     with pytest.raises(BitlaneError, match="no tuned rates of sgd: find them with --tune"):
         command.main(["--inner", "sgd"])
+    with pytest.raises(BitlaneError, match="no tuned rates of adamw: find them with --tune"):
+        command.main(["--long", "--inner", "adamw"])
     with pytest.raises(BitlaneError, match="dion is compared with DDP with muon: add that to --inner"):
         command.main(["--inner", "adamw", "dion"])
