@@ -190,8 +190,11 @@ class StepRunner:
         return self._reducer.reducers if isinstance(self._reducer, SegmentedReducer) else []
 
     def residual(self) -> Tensor | None:
-        """Return the residual of this rank, as `Reducer.residual`; None before the first average too."""
-        return None if self._reducer is None else self._reducer.residual()
+        """Return the residual of this rank, as `Reducer.residual`; before the first average it is 0."""
+        if self._reducer is None:
+            self._prepare()
+        assert self._reducer is not None
+        return self._reducer.residual()
 
     def saved_state(self, number: int) -> SavedState:
         """Return a copy of the state of a segment, which the next call for it overwrites."""

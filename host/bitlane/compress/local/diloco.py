@@ -82,8 +82,9 @@ class DiLoCo:
     step_ahead : float, default: 0.0
         Share of what the compressor has not sent yet, 0 to 1, that a rank keeps in its own parameters after a round.
         Without it a rank trains on from the global parameters, and what it has learned and not sent comes back rounds
-        later. 0.5 is good with signs and sparse values, and no gain with 4 bits (`docs/compression.md`). It needs error
-        feedback, `delay=0` and `blend=0`. From "step ahead" of Xu, Huo and Huang, 2021 (arXiv 2008.05823).
+        later. 0.5 is good with signs and sparse values, and no gain with 4 bits (`docs/compression.md`). It needs a
+        compressor with a residual (not DGC), `delay=0` and `blend=0`. From "step ahead" of Xu, Huo and Huang, 2021
+        (arXiv 2008.05823).
     **settings
         Fields of `RoundSettings`:
 
@@ -107,7 +108,8 @@ class DiLoCo:
     Raises
     ------
     DataError
-        A wrong setting; a parameter of another type; ranks with different settings or shapes.
+        A wrong setting, such as `step_ahead` with a compressor without residual; a parameter of another type;
+        ranks with different settings or shapes.
     BitlaneError
         If there is no process group.
     RankFailed
@@ -159,6 +161,11 @@ class DiLoCo:
             self._fragments = [
                 GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(fragments_of_model)
             ]
+            if self.schedule.step_ahead and not all(each.keeps_residual for each in self._fragments):
+                raise DataError(
+                    f"step_ahead={self.schedule.step_ahead:g} is a share of the residual, and {compressor!r} has none: "
+                    f"use a compressor with error feedback, such as EFSign(), or step_ahead=0"
+                )
             self._settings = f"{self.schedule.text}, {compressor!r}, {self._fragments[0].optimizer!r}"
             check_same_settings(self.transport, self._settings)
         except BaseException:

@@ -85,11 +85,7 @@ class GlobalFragment:
         if not self.ahead:
             return self.vector
         residual = self._runner.residual()
-        if residual is None:
-            raise DataError(
-                f"step_ahead={self.ahead:g} is a share of what a compressor has not sent yet, and this one keeps "
-                f"nothing: use one with error feedback, such as EFSign(), or step_ahead=0"
-            )
+        assert residual is not None, "keeps_residual"
         return self.vector - self.ahead * residual[: self.fragment.count].to(self.vector)
 
     def average(self, gradient: Callable[[], Tensor]) -> Tensor:
@@ -105,14 +101,13 @@ class GlobalFragment:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def set_parameters(self, ahead: float = 0.0) -> None:
-        """Set the parameters to the global copy minus a share of the residual.
+    @property
+    def keeps_residual(self) -> bool:
+        """Whether the compressor keeps what it has not sent."""
+        return self._runner.residual() is not None
 
-        Raises
-        ------
-        DataError
-            The compressor has no residual, and the share is not 0.
-        """
+    def set_parameters(self, ahead: float = 0.0) -> None:
+        """Set the parameters to the global copy minus a share of the residual, which is 0 without a residual."""
         self.ahead = ahead
         self.fragment.assign(self._origin())
 

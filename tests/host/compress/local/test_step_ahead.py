@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.helpers.ddp_scenes import error_text
 from tests.helpers.diloco_scenes import flat
 from torch import nn
 
 from bitlane.compress import DiLoCo, EFSign
-from bitlane.compress.compressors.uncompressed import Uncompressed
-from bitlane.errors import DataError
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 
 pytestmark = pytest.mark.torch
 
 F, GROUP, RANKS = np.float32, 512, 2
+WITHOUT_RESIDUAL = ("none", "qsgd:bits=8", "terngrad", "dgc:density=0.05")
 
 
 def build(rng):
@@ -87,13 +88,30 @@ def test_parameters_are_those_of_the_textbook(trial, seed, threads):
             assert each == pytest.approx(wanted[step][rank], rel=1e-4, abs=1e-5), step
 
 
-def test_a_compressor_that_keeps_nothing_is_refused(threads):
-    def work(transport):
-        model = build(np.random.default_rng(1))
-        with (
-            DiLoCo(model, None, Uncompressed(), 1, step_ahead=0.5, process_group=transport) as diloco,
-            pytest.raises(DataError, match=r"step_ahead=0\.5 is a share of .* EFSign\(\), or step_ahead=0"),
-        ):
-            diloco.step()
+@pytest.mark.parametrize("text", [text for text in EXAMPLES if "mqgrad" not in text])
+def test_every_compressor(text, seed, threads):
+    """`debug` checks the sums; ranks have the same bits after an evaluation, and half of the residual before it."""
+    compressor = parse_compressor(text.replace("rank=32", "rank=2"))
 
-    threads(1, work)
+    def work(transport):
+        model = build(np.random.default_rng(seed % 2**32))
+        with DiLoCo(model, None, compressor, 1, step_ahead=0.5, process_group=transport, debug=True) as diloco:
+            for step in range(4):
+                target = torch.from_numpy(targets_of(seed % 2**32, transport.rank, step, len(flat(model))))
+                with torch.no_grad():
+                    own = nn.utils.parameters_to_vector(model.parameters())
+                    nn.utils.vector_to_parameters(own + 0.1 * (target - own), model.parameters())
+                diloco.step()
+            ahead = flat(model)
+            diloco.finish()
+            (fragment,) = diloco._fragments
+            return flat(model), ahead, fragment._runner.residual()
+
+    if text in WITHOUT_RESIDUAL:
+        errors = threads(RANKS, lambda transport: error_text(lambda: work(transport)))
+        assert all(each.startswith("DataError: step_ahead=0.5 is a share of the residual, and ") for each in errors)
+        assert all("has none: use a compressor with error feedback" in each for each in errors)
+        return
+    (world, ahead, unsent), (other, _, _) = threads(RANKS, work)
+    assert torch.equal(world, other)
+    torch.testing.assert_close(world - ahead, 0.5 * unsent[: len(world)], rtol=1e-5, atol=1e-6)
