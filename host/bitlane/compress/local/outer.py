@@ -85,7 +85,7 @@ class GlobalFragment:
         if not self.ahead:
             return self.vector
         residual = self._runner.residual()
-        assert residual is not None, "keeps_residual"
+        assert residual is not None, "DiLoCo refuses step_ahead without a residual"
         return self.vector - self.ahead * residual[: self.fragment.count].to(self.vector)
 
     def average(self, gradient: Callable[[], Tensor]) -> Tensor:
@@ -107,7 +107,7 @@ class GlobalFragment:
         return self._runner.residual() is not None
 
     def set_parameters(self, ahead: float = 0.0) -> None:
-        """Set the parameters to the global copy minus a share of the residual, which is 0 without a residual."""
+        """Set the parameters to the global copy minus a share of the residual; `ahead` is 0 if there is none."""
         self.ahead = ahead
         self.fragment.assign(self._origin())
 
