@@ -148,25 +148,8 @@ class Accelerator(wiring.Component):
             for i, (address, stride, beats) in regions.items():
                 region = memory.regions[i]
                 m.d.comb += [region.address.eq(address), region.stride.eq(stride), region.beats.eq(beats)]
-        # `connect` would sort these statements by name, and so change the netlist that the package's bitstream is of.
-        m.d.comb += control.run.epoch_done.eq(engine.run.epoch_done)
-        if not encoders:
-            m.d.comb += [
-                control.reads.response.eq(engine.reads.response),
-                control.writes.response.eq(engine.writes.response),
-                control.reads.idle.eq(engine.reads.idle),
-                control.writes.idle.eq(engine.writes.idle),
-            ]
+        self._connect_control(m, control, engine)
         m.d.comb += [
-            engine.run.enable.eq(control.run.enable),
-            engine.run.load.eq(control.run.load),
-            engine.run.epoch_go.eq(control.run.epoch_go),
-            engine.run.storing.eq(control.run.storing),
-            engine.run.store_chunk.eq(control.run.store_chunk),
-            engine.run.store_output.eq(control.run.store_output),
-            engine.run.store_begin.eq(control.run.store_begin),
-            engine.run.store_trace.eq(control.run.store_trace),
-            engine.run.stamp.eq(control.run.stamp),
             engine.draw_sets.eq(registers.draw_sets),
             *(memory.model_in.eq(model_in) for memory, model_in in zip(engine.ports, models_in, strict=True)),
             engine.step.eq(registers.step),
@@ -207,6 +190,29 @@ class Accelerator(wiring.Component):
             control.start.eq((registers.control & CONTROL_START).any()),
             control.abort.eq((registers.control & CONTROL_ABORT).any()),
             control.acknowledge.eq((registers.control & CONTROL_ACKNOWLEDGE).any()),
+        ]
+
+    def _connect_control(self, m, control, engine):
+        """Connect the control to the engine; with an encoder `connect_encoders` connects what both blocks report."""
+        # `connect` would sort these statements by name, and so change the netlist that the package's bitstream is of.
+        m.d.comb += control.run.epoch_done.eq(engine.run.epoch_done)
+        if not self._config.encoder:
+            m.d.comb += [
+                control.reads.response.eq(engine.reads.response),
+                control.writes.response.eq(engine.writes.response),
+                control.reads.idle.eq(engine.reads.idle),
+                control.writes.idle.eq(engine.writes.idle),
+            ]
+        m.d.comb += [
+            engine.run.enable.eq(control.run.enable),
+            engine.run.load.eq(control.run.load),
+            engine.run.epoch_go.eq(control.run.epoch_go),
+            engine.run.storing.eq(control.run.storing),
+            engine.run.store_chunk.eq(control.run.store_chunk),
+            engine.run.store_output.eq(control.run.store_output),
+            engine.run.store_begin.eq(control.run.store_begin),
+            engine.run.store_trace.eq(control.run.store_trace),
+            engine.run.stamp.eq(control.run.stamp),
         ]
 
     def _connect_status(self, m, registers, control, engine):

@@ -91,7 +91,7 @@ class Engine(wiring.Component):
     seed : 32 bits, in
         Seed of the run. Only with random rounding.
     run : RunControl, in
-        What the control says.
+        Commands of the control, and the end of an epoch.
     reads, writes : Bursts, out
         The bursts of all ports in each direction.
     step_now, step_negative_now, penalty_step_now : Scale, out

@@ -59,7 +59,7 @@ class Control(wiring.Component):
     clear : 1 bit, out
         High for one cycle before a run, from a flip-flop: resets the engine, and starts `RegionSizes`.
     run : RunControl, out
-        What the engine is told.
+        Commands to the engine, and its end of an epoch.
     reads, writes : Bursts, in
         The bursts of the block that runs, in each direction.
     encoding : 1 bit, out

@@ -107,7 +107,7 @@ class GlobalFragment:
         return self._runner.residual() is not None
 
     def set_parameters(self, ahead: float = 0.0) -> None:
-        """Set the parameters to the global copy minus a share of the residual; `ahead` is 0 if there is none."""
+        """Set the parameters to the global copy minus `ahead` times the residual; 0 needs no residual."""
         self.ahead = ahead
         self.fragment.assign(self._origin())
 
