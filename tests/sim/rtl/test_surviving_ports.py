@@ -13,6 +13,8 @@ from bitlane_sim.rtl.disturbance import Disturbance
 from bitlane_verify.equivalence.random_jobs import random_job
 from bitlane_verify.equivalence.zynq_soak import ZynqRig
 
+MOST = 400  # runs until a reset falls within a write burst
+
 
 @pytest.fixture(scope="module", params=[64, 128])
 def rig(request: pytest.FixtureRequest) -> Iterator[ZynqRig]:
@@ -33,5 +35,7 @@ def reset_and_run(rig: ZynqRig, rng: np.random.Generator) -> int | None:
 @pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
 def test_reset_at_any_cycle(rig: ZynqRig, seed: int, runs: int) -> None:
     rng = np.random.default_rng(seed)
-    cut_off = [reset_and_run(rig, rng) for _ in range(runs)]
-    assert any(address is not None for address in cut_off), "no reset was within a write burst"
+    cut_off = [reset_and_run(rig, rng) is not None for _ in range(runs)]
+    while not any(cut_off) and len(cut_off) < MOST:  # one reset in nine is within a write burst
+        cut_off.append(reset_and_run(rig, rng) is not None)
+    assert any(cut_off), "no reset was within a write burst"
