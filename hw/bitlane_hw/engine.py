@@ -10,11 +10,13 @@ from amaranth.lib import fifo, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bitlane.contract.config import AcceleratorConfig
+from bitlane.contract.latencies import words_latency
 from bitlane.contract.prng import SEED_BITS
 from bitlane_hw.common.expectations import expect
 from bitlane_hw.common.fixed_point import delay_valid, register
 from bitlane_hw.common.payloads import ObjectiveSettings, Scale, base_bits, settings_layout
 from bitlane_hw.common.signatures import Bursts, RunControl
+from bitlane_hw.control.publish_timer import PublishTimer
 from bitlane_hw.control.schedule import PENALTY_STEP_BITS, SCALES, StepSchedule
 from bitlane_hw.control.sequencer import Sequencer
 from bitlane_hw.datapath.codebook import CodebookMemory
@@ -23,8 +25,9 @@ from bitlane_hw.datapath.model_shard import shard_name
 from bitlane_hw.datapath.rounding import RANDOM_SETTINGS
 from bitlane_hw.datapath.update import THRESHOLD_BITS, lanes_latency
 from bitlane_hw.memory.axi import AXI4Read, AXI4Write, port_name
-from bitlane_hw.memory.burst_generator import region_layout
+from bitlane_hw.memory.burst_generator import BASE, DRAW, region_layout
 from bitlane_hw.memory.loader import Loader
+from bitlane_hw.memory.port_credits import PortCredits
 from bitlane_hw.memory.reader import Reader
 from bitlane_hw.memory.storer import Storer
 from bitlane_hw.memory.writer import Writer
@@ -161,7 +164,7 @@ class Engine(wiring.Component):
         loaded = self._connect_codebooks(m, loaders, cores) if config.table_lanes else cores[-1].load_done
         self._connect_beats(m, readers, sequencer, loaders)
         self._connect_memory(m, readers, storers, writers)
-        self._connect_samples(m, sequencer, row_buffer, cores, loaded)
+        self._connect_samples(m, platform, sequencer, row_buffer, cores, loaded)
         room = ~row_buffer.w_stream.valid | row_buffer.w_stream.ready
         expect(m, platform, room, "a beat is taken while the row buffer is full")
         self._connect_models(m, loaders, storers, cores)
@@ -170,20 +173,10 @@ class Engine(wiring.Component):
         return m
 
     def _connect_beats(self, m, readers, sequencer, loaders):
-        """Connect the readers to the sequencer, and the sequencer to the loaders.
-
-        A beat is valid once all ports have their part of it. The sequencer is ready for valid beats only.
-        """
+        """Connect the readers to the sequencer, and the sequencer to the loaders."""
+        beats = readers[0].beats if len(readers) == 1 else self._credited(m, readers)
         for i, taken in enumerate(sequencer.beats):
-            parts = [reader.beats[i] for reader in readers]
-            if len(parts) == 1:
-                connect(m, parts[0], taken)
-                continue
-            m.d.comb += [
-                taken.valid.eq(Cat(part.valid for part in parts).all()),
-                taken.payload.eq(Cat(part.payload for part in parts)),
-                *(part.ready.eq(taken.ready) for part in parts),
-            ]
+            connect(m, beats[i], taken)
         beat = sequencer.model.payload
         for shard, loader in enumerate(loaders):
             fields = {name: beat[name] for name, _ in loader.beats.payload.shape()}
@@ -192,6 +185,15 @@ class Engine(wiring.Component):
                 loader.beats.payload.as_value().eq(Cat(fields.values())),
                 loader.beats.valid.eq(sequencer.model.valid),
             ]
+
+    def _credited(self, m, readers):
+        """Return the beats of several readers: a beat is valid once all ports have their part of it."""
+        m.submodules.port_credits = port_credits = PortCredits(self._config)
+        for port, reader in enumerate(readers):
+            m.d.comb += port_credits.arrived[port].eq(reader.arrived)
+            for i in (BASE, DRAW):
+                connect(m, reader.beats[i], port_credits.parts[port][i])
+        return port_credits.beats
 
     def _connect_memory(self, m, readers, storers, writers):
         """Connect readers, storers and writers to the ports and to the control."""
@@ -229,7 +231,15 @@ class Engine(wiring.Component):
         for port, writer in enumerate(writers):
             m.d.comb += writer.requests.valid.eq(given.valid & self.run.storing if port else given.valid)
 
-    def _connect_samples(self, m, sequencer, row_buffer, cores, loaded):
+    def _foretold(self, m, platform, sequencer, core):
+        """Return when the sequencer may count on the model of a batch, without a flag from the core."""
+        m.submodules.publish_timer = timer = PublishTimer(self._config)
+        m.d.comb += [timer.settings.eq(self.settings), timer.batch_taken.eq(sequencer.batch_taken)]
+        arrives = delay_valid(m, timer.published, words_latency(self._config.ports), "foretold")[-1]
+        expect(m, platform, arrives == core.published, "a batch is not published at the time that was foretold")
+        return timer.published
+
+    def _connect_samples(self, m, platform, sequencer, row_buffer, cores, loaded):
         """Connect the sequencer and the row buffer to the cores.
 
         All cores have the same timing, so that the first one controls the sequencer and the row buffer.
@@ -239,7 +249,9 @@ class Engine(wiring.Component):
             sequencer.enable.eq(self.run.enable),
             sequencer.settings.eq(self.settings),
             sequencer.epoch_go.eq(self.run.epoch_go),
-            sequencer.published.eq(first.published),
+            sequencer.published.eq(
+                first.published if self._config.ports == 1 else self._foretold(m, platform, sequencer, first)
+            ),
             sequencer.loaded.eq(loaded),
             row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "retained_valid")[0]),
             row_buffer.w_stream.payload.eq(register(m, sequencer.digits.payload.words, "retained")),

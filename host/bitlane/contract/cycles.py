@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .geometry import Geometry
-from .latencies import BATCH_PAUSE, DRAW_CYCLES, PUBLISH_LATENCY, update_latency
+from .latencies import BATCH_PAUSE, DRAW_CYCLES, PORT_CROSSING, PUBLISH_LATENCY, update_latency, words_latency
 from .layout import BURST_BEATS, CHUNK_MODEL_WORDS
 
 REQUEST_TO_ADDRESS = 1  # a walked token to its burst on the address channel
-DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it
+DATA_TO_TOKEN = 2  # a beat on the data channel to the cycle in which the sequencer can take it, with one port
 CHECK_CYCLES = 1  # the register check, beyond a cycle for each bit of the largest factor
 WRITE_OVERHEAD = 2  # a burst on the write port beyond its beats: request, end
 LOAD_CYCLES = 6  # from the last beat of the models and the tables to the first digit, one row a beat
@@ -114,7 +114,7 @@ def predict(
     largest_factor = max(geometry.base_row_words, geometry.chunks)
     begin = CHECK_CYCLES + largest_factor.bit_length()
     model_beats = geometry.load_beats
-    to_epoch_done = schedule.to_publish + schedule.row - _first_chunk(geometry)
+    to_epoch_done = words_latency(geometry.ports) + schedule.to_publish + schedule.row - _first_chunk(geometry)
     chunk_beats = CHUNK_MODEL_WORDS // geometry.rows_per_beat
     store = geometry.outputs * geometry.chunks * (chunk_beats + WRITE_OVERHEAD)
     record = geometry.record_words // geometry.port_words + WRITE_OVERHEAD
@@ -212,7 +212,9 @@ class _Schedule:
         rounded = (
             random and not geometry.codebook
         )  # tables come behind the models, and take longer than these are rounded
-        self.to_load = LOAD_CYCLES + (geometry.rows_per_beat - 1).bit_length() + PUBLISH_LATENCY * rounded
+        adders = (geometry.rows_per_beat - 1).bit_length()
+        self.to_load = words_latency(geometry.ports) + LOAD_CYCLES + adders + PUBLISH_LATENCY * rounded
+        self._to_token = DATA_TO_TOKEN if geometry.ports == 1 else PORT_CROSSING + 1
 
     def reach(self, clock: _Clock, group: int, taken: int) -> None:
         """Record that all groups up to `group`, at most the end of the current batch, have been taken."""
@@ -323,4 +325,4 @@ class _Schedule:
         before = np.cumsum(lengths) - lengths
         asked = tokens + REQUEST_TO_ADDRESS
         arrival = np.maximum.accumulate(asked + timing.read_latency - before) + before
-        return slots, arrival + DATA_TO_TOKEN - slots
+        return slots, arrival + self._to_token - slots

@@ -6,7 +6,13 @@ BATCH_PAUSE = 1  # cycles without a digit after a batch of rows of one chunk, wh
 DRAW_CYCLES = 2  # a draw word occupies table lanes this long: one product for each of the two drawn levels
 PUBLISH_LATENCY = 3  # of the random rounding of the published model
 SCALED_GRADIENT_LATENCY = 1  # of the random rounding of the scaled gradients
+PORT_CROSSING = 2  # registers between several memory ports and the sequencer, in each direction
 SHARD_CROSSING = 2  # registers between the shards and the scalar stages, in each direction
+
+
+def words_latency(ports: int) -> int:
+    """Return the cycles from the decision to take a beat to its words: to the ports and back, if there are several."""
+    return 2 * PORT_CROSSING if ports > 1 else 0
 
 
 def dot_sum_latency(shards: int) -> int:

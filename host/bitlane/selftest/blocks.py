@@ -64,7 +64,14 @@ TRACE = SystemBlock("epoch trace", "losses of zero weights and labels with 0, ti
 READ_PATH = SystemBlock(
     "read path",
     "losses of zero weights, which depend on the labels only; sets of samples in turn",
-    ("memory/reader", "memory/address_generator", "memory/burst_generator", "memory/regions", "memory/axi"),
+    (
+        "memory/reader",
+        "memory/port_credits",
+        "memory/address_generator",
+        "memory/burst_generator",
+        "memory/regions",
+        "memory/axi",
+    ),
 )
 DIGIT_DOT = SystemBlock("digit dot lanes", "losses with constant weights", ("datapath/dot",), Builds.DIGIT_LANES)
 TABLE_DOT = SystemBlock(
@@ -86,7 +93,9 @@ TABLE_PASS = SystemBlock(
 UPDATE = SystemBlock("update lanes", "weights, clipped weights and proximal operators", ("datapath/update",))
 SCHEDULE = SystemBlock("schedule", "step, step_negative, penalty_step and phase after training", ("control/schedule",))
 SEQUENCER = SystemBlock(
-    "sequencer", "weights after training with batches and rows of every size", ("control/sequencer",)
+    "sequencer",
+    "weights after training with batches and rows of every size",
+    ("control/sequencer", "control/publish_timer"),
 )
 MODEL_ROUNDING = SystemBlock(
     "rounding of weights",

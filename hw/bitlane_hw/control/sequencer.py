@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bitlane.contract.config import AcceleratorConfig
 from bitlane.contract.formats import LABEL
-from bitlane.contract.latencies import BATCH_PAUSE
+from bitlane.contract.latencies import BATCH_PAUSE, words_latency
 from bitlane.contract.layout import LABELS_PER_WORD, WORD_BITS
-from bitlane_hw.common.fixed_point import delay_valid, register
+from bitlane_hw.common.fixed_point import delay, delay_valid, register
 from bitlane_hw.common.payloads import Kind, digit_flags, digit_layout, model_layout, settings_layout
 from bitlane_hw.memory.address_generator import AddressGenerator
 from bitlane_hw.memory.burst_generator import BASE, DRAW
@@ -31,8 +31,9 @@ class Sequencer(wiring.Component):
     With staleness 1 the batches write their models to two banks in turn. A batch reads the bank that it will write. The
     first batch of an epoch reads the other bank, which holds the newest model.
 
-    Latency: none; a beat leaves in the cycle in which it is taken. Throughput: one beat a cycle. Backpressure: none
-    from the lanes and the weights, which are always ready.
+    Latency: a beat leaves in the cycle in which it is taken; with several ports `words_latency` cycles later, when its
+    words come from the ports. Throughput: one beat a cycle. Backpressure: none from the lanes and the weights, which
+    are always ready.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Sequencer(wiring.Component):
     settings : settings_layout, in
         Geometry of the run.
     beats : array of 2 streams of beats, in
-        The base stream and the draw stream of the reader.
+        The base stream and the draw stream of the reader. With several ports those of `PortCredits`.
     loaded : 1 bit, in
         The loaded models can be read from the next cycle on.
     published : 1 bit, in
@@ -61,6 +62,8 @@ class Sequencer(wiring.Component):
         The next beat has not arrived.
     stall_model : 1 bit, out
         The next digit waits for another reason.
+    batch_taken : 1 bit, out
+        The last beat of a batch is taken. Only with several ports.
     """
 
     def __init__(self, config: AcceleratorConfig):
@@ -77,6 +80,7 @@ class Sequencer(wiring.Component):
                 "digits": Out(stream.Signature(digit_layout(config), always_ready=True)),
                 "stall_memory": Out(1),
                 "stall_model": Out(1),
+                **({"batch_taken": Out(1)} if config.ports > 1 else {}),
             }
         )
 
@@ -88,18 +92,28 @@ class Sequencer(wiring.Component):
 
         is_draw = token.kind == Kind.DRAW
         is_digit = is_draw | (token.kind == Kind.BASE)
-        beat = Array(beats.payload for beats in self.beats)[is_draw]
         beat_valid = Array(beats.valid for beats in self.beats)[is_draw]
         hold = Signal()
         taken = Signal()
         m.d.comb += [
-            hold.eq(is_digit & self._hold(m, token, taken & is_digit & token.row_last)),
+            hold.eq(is_digit & self._hold(m, token, taken & is_digit & token.row_last, taken & is_draw)),
             taken.eq(self.enable & tokens.valid & ~hold & beat_valid),
             tokens.ready.eq(taken),
             self.beats[BASE].ready.eq(taken & ~is_draw),
             self.beats[DRAW].ready.eq(taken & is_draw),
             self.stall_model.eq(self.enable & tokens.valid & hold),
             self.stall_memory.eq(self.enable & tokens.valid & ~hold & ~beat_valid),
+        ]
+        cycles = words_latency(self._config.ports)  # until the words are here
+        taken = [taken, *delay_valid(m, taken, cycles, "taken")][-1]
+        is_draw, is_digit = delay(m, is_draw, cycles, "is_draw"), delay(m, is_digit, cycles, "is_digit")
+        self._send(m, data.View(token.shape(), delay(m, token.as_value(), cycles, "token")), taken, is_draw, is_digit)
+        return m
+
+    def _send(self, m, token, taken, is_draw, is_digit):
+        """Send the words of a beat to the weights, to the lanes, or to the labels."""
+        beat = Array(beats.payload for beats in self.beats)[is_draw]
+        m.d.comb += [
             self.model.valid.eq(taken & (token.kind == Kind.MODEL)),
             self.model.payload.words.eq(beat),
             self.digits.valid.eq(taken & is_digit),
@@ -111,12 +125,13 @@ class Sequencer(wiring.Component):
             *(self.digits.payload[name].eq(token[name]) for name in ("chunk", *digit_flags(self._config))),
         ]
         self._connect_labels(m, token, taken & (token.kind == Kind.LABEL), beat)
-        return m
 
-    def _hold(self, m, token, group_ends):
+    def _hold(self, m, token, group_ends, draws):
         """Return 1 if a digit must wait; also choose the bank to read."""
         settings = self.settings
         batch_ends = group_ends & token.batch_last
+        if self._config.ports > 1:
+            m.d.comb += self.batch_taken.eq(batch_ends)
         unpublished = Signal(2)
         load_wait = Signal(init=1)
         epoch_wait = Signal()
@@ -131,11 +146,11 @@ class Sequencer(wiring.Component):
             m.d.sync += epoch_wait.eq(0)
         with m.If(batch_ends):
             m.d.sync += [epoch_wait.eq(token.epoch_last), bank.eq(~bank), first_batch.eq(token.epoch_last)]
-        m.d.comb += self.digits.payload.bank.eq(settings.staleness & (bank ^ ~first_batch))
+        bank_read = settings.staleness & (bank ^ ~first_batch)
+        m.d.comb += self.digits.payload.bank.eq(delay(m, bank_read, words_latency(self._config.ports), "bank"))
         hold = load_wait | (unpublished > settings.staleness) | epoch_wait | pause
         if self._config.table_lanes:
-            draw = self.digits.payload.draw
-            hold |= draw & delay_valid(m, self.digits.valid & draw, 1, "draw_before")[0]
+            hold |= (token.kind == Kind.DRAW) & delay_valid(m, draws, 1, "draw_before")[0]
         return hold
 
     def _connect_labels(self, m, token, take_labels, beat):

@@ -49,6 +49,8 @@ class Reader(wiring.Component):
         Number of sets.
     beats : array of 2 streams of beats, out
         Base stream (models, labels, base digits) and draw stream.
+    arrived : 2 bits, out
+        A beat of the base stream, or of the draw stream, arrives. Only with several ports.
     response : 2 bits, out
         The last read response that was not OKAY; OKAY if there was none.
     accepted : 1 bit, out
@@ -61,6 +63,7 @@ class Reader(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig):
         self._config = config
+        arrived = {"arrived": Out(2)} if config.ports > 1 else {}
         super().__init__(
             {
                 "enable": In(1),
@@ -70,6 +73,7 @@ class Reader(wiring.Component):
                 "regions": In(region_layout(config)).array(2),
                 "draw_sets": In(32),
                 "beats": Out(stream.Signature(config.port_width)).array(2),
+                **arrived,
                 "response": Out(2),
                 "accepted": Out(1),
                 "idle": Out(1),
@@ -130,4 +134,6 @@ class Reader(wiring.Component):
                 buffer.w_stream.payload.eq(axi.rdata),
                 buffer.w_stream.valid.eq(arrives & (axi.rid == i)),
             ]
+            if config.ports > 1:
+                m.d.comb += self.arrived[i].eq(buffer.w_stream.valid)
         return m

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -12,9 +12,10 @@ from tests.helpers.integer_model import unpack
 from tests.helpers.run_shapes import DRAW, LABEL, MODEL, RunShape, Token, random_shape, settings, tokens
 from tests.helpers.simulation import run
 
+from bitlane.contract.latencies import words_latency
 from bitlane_hw.control.sequencer import Sequencer
 
-BUILDS = [(1, 1), (2, 3), (8, 3)]  # rows_per_beat, outputs
+BUILDS = [(1, 1, 1), (2, 3, 1), (8, 3, 1), (2, 1, 2), (8, 3, 4)]  # rows_per_beat, outputs, ports
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,13 @@ class ExpectedSequence:
 
 
 class SequencerDriver:
-    def __init__(self, rng: Random, geometry: RunShape, rates: Rates):
+    def __init__(self, rng: Random, geometry: RunShape, rates: Rates, ports: int = 1):
         self.rng = rng
         self.geometry = geometry
         self.rates = rates
-        self.dut = Sequencer(geometry.config)
+        self.config = replace(geometry.config, ports=ports)
+        self.dut = Sequencer(self.config)
+        self.sent: dict[int, tuple[Token, int]] = {}  # tokens and beats, by the cycle of their words
         self.expected = ExpectedSequence(geometry)
         self.arrived = [False, False]
         self.beats = [self._random_beat(), self._random_beat()]
@@ -89,7 +92,6 @@ class SequencerDriver:
         for i in range(2):
             self.arrived[i] = self.arrived[i] or rng.random() < rates.arrival
             ctx.set(dut.beats[i].valid, self.arrived[i])
-            ctx.set(dut.beats[i].payload, self.beats[i])
         models_taken = expected.next >= self.geometry.model_beats
         self.now_loaded = models_taken and not expected.loaded and rng.random() < rates.loaded
         self.now_published = expected.unpublished > 0 and rng.random() < rates.published
@@ -117,10 +119,18 @@ class SequencerDriver:
         self.stalls[0] += stall_memory
         self.stalls[1] += stall_model
         assert [ctx.get(beats.ready) for beats in dut.beats] == [taken and stream == 0, taken and stream == 1]
-        assert ctx.get(dut.model.valid) == (taken and token.kind == MODEL)
-        assert ctx.get(dut.digits.valid) == (taken and token.kind not in (MODEL, LABEL))
+        if self.config.ports > 1:
+            assert ctx.get(dut.batch_taken) == (taken and token.row_last and token.batch_last)
         if taken:
-            self._check_output(ctx, token, self.beats[stream])
+            self.sent[self.cycle + words_latency(self.config.ports)] = token, self.beats[stream]
+        sent, beat = self.sent.pop(self.cycle, (None, self.beats[stream]))
+        draw = sent is not None and sent.kind == DRAW
+        ctx.set(dut.beats[draw].payload, beat)
+        ctx.set(dut.beats[1 - draw].payload, self._random_beat())
+        assert ctx.get(dut.model.valid) == (sent is not None and sent.kind == MODEL)
+        assert ctx.get(dut.digits.valid) == (sent is not None and sent.kind not in (MODEL, LABEL))
+        if sent is not None:
+            self._check_output(ctx, sent, beat)
 
         if taken:
             expected.take(self.cycle)
@@ -190,7 +200,7 @@ def stops_before(driver: SequencerDriver) -> Token:
     return driver.expected.token
 
 
-@pytest.mark.parametrize(("rows_per_beat", "outputs"), BUILDS)
+@pytest.mark.parametrize(("rows_per_beat", "outputs", "ports"), BUILDS)
 @pytest.mark.parametrize(
     "rates",
     [
@@ -205,13 +215,10 @@ def stops_before(driver: SequencerDriver) -> Token:
 )
 @pytest.mark.parametrize("table", [False, True], ids=["digits", "table"])
 def test_beats_wait_for_their_conditions(
-    seed: int, rates: Rates, rows_per_beat: int, outputs: int, table: bool
+    seed: int, rates: Rates, rows_per_beat: int, outputs: int, ports: int, table: bool
 ) -> None:
-    simulate(
-        SequencerDriver(
-            Random(seed), random_shape(Random(seed), rows_per_beat, outputs, max_beats=250, table_lanes=table), rates
-        )
-    )
+    shape = random_shape(Random(seed), rows_per_beat, outputs, max_beats=250, table_lanes=table)
+    simulate(SequencerDriver(Random(seed), shape, rates, ports))
 
 
 @pytest.mark.parametrize("staleness", [0, 1])

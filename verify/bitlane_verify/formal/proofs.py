@@ -12,6 +12,7 @@ from . import (
     gp_port,
     hp_ports,
     passes,
+    port_credits,
     port_guard,
     read_path,
     registers,
@@ -37,6 +38,7 @@ PROOFS = {
         after_reset,
         gp_port,
         hp_ports,
+        port_credits,
         port_guard,
     )
     for proof in module.PROOFS
