@@ -22,7 +22,7 @@ from ..ddp.warm_up import warm_up
 from ..detached import Detached
 from ..local.diloco import FOUR_BITS
 from ..local.fragments import Fragment, split_parameters
-from ..local.outer import GlobalFragment, OuterOptimizer, nesterov
+from ..local.outer import GlobalFragment, OuterOptimizer, check_step_ahead, nesterov
 from ..local.same_start import named_tensors, shapes_of
 from ..local.schedule import RoundSchedule
 from .handover import MemberState, packed_state, unpacked_states
@@ -52,9 +52,10 @@ class ElasticDiLoCo:
 
     Parameters
     ----------
-    model, outer_optimizer, compressor, every, fragments, blend
+    model, outer_optimizer, compressor, every, fragments, blend, step_ahead
         As in `DiLoCo`; equal on all members. The momentum of DGC cannot be handed over, so DGC is refused. There is no
-        delay: a round that may be repeated cannot run beside steps.
+        delay: a round that may be repeated cannot run beside steps. A member that joins, comes back or continues from a
+        state begins with the global parameters, and is ahead of them after its first round.
     coordinator : str
         Its address, HOST:PORT.
     **settings
@@ -105,17 +106,19 @@ class ElasticDiLoCo:
         every: int = 100,
         fragments: int = 1,
         blend: float | None = None,
+        step_ahead: float = 0.0,
         **settings: Any,
     ):
         self.settings = MemberSettings(**settings)
         check_elastic(model, coordinator, outer_optimizer, compressor, self.settings)
         self.model, self.compressor = model, compressor
-        self.schedule = RoundSchedule.checked(every, fragments, 0, blend)
+        self.schedule = RoundSchedule.checked(every, fragments, 0, blend, step_ahead)
         self.inner_steps, self.stats, self._traffic = 0, ElasticStats(), Stats()
         self.round_members: tuple[str, ...] = ()
         parts, outer = split_parameters(model, self.schedule.fragments), outer_optimizer or nesterov
         alone = EchoTransport(1)
         copies = [GlobalFragment(part, outer, partial(self._runner, alone, n, part)) for n, part in enumerate(parts)]
+        check_step_ahead(self.schedule, copies, compressor)
         self._state = MemberState(model, copies, compressor, self.settings.inner_optimizers)
         self._text = self._settings_text()
         if self.settings.state is not None:
@@ -249,8 +252,7 @@ class ElasticDiLoCo:
                 raise failure from None
             raise
         if failure is None:
-            fragment.outer_step(average)
-            fragment.mix(self.schedule.blend, self.settings.nonfinite == "skip")
+            fragment.apply(average, self.schedule, self.settings.nonfinite == "skip")
         self._state.end_round(due)
         self.round_members = membership.names
         return failure

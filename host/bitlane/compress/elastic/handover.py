@@ -92,7 +92,7 @@ class MemberState:
 
     def saved(self) -> dict[str, Any]:
         """Return a copy of the state of this member, as tensors, numbers and text."""
-        fragments = [each.state_dict() for each in self.fragments]
+        fragments = [each.state_dict() | {"start": None} for each in self.fragments]  # it goes on from the global copy
         for number, average in self.before.items():
             fragments[number]["average"] = average
         trained = {id(each) for fragment in self.fragments for each in fragment.fragment.parameters}

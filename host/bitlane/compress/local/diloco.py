@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from bitlane.errors import BitlaneError, DataError
 from bitlane.support.scalars import as_integer
@@ -28,7 +28,7 @@ from ..ddp.steps import StepRules, StepRunner
 from ..ddp.warm_up import warm_up
 from ..detached import Detached
 from .fragments import Fragment, split_parameters, trained_parameters
-from .outer import GlobalFragment, OuterOptimizer, check_vector, nesterov
+from .outer import GlobalFragment, OuterOptimizer, check_step_ahead, check_vector, nesterov
 from .same_start import check_same_settings, digest, make_same, named_tensors, saved_tensors, shapes_of
 from .schedule import RoundSchedule
 from .settings import RoundSettings, check_arguments
@@ -161,11 +161,7 @@ class DiLoCo:
             self._fragments = [
                 GlobalFragment(each[1], outer, partial(self._runner, *each)) for each in enumerate(fragments_of_model)
             ]
-            if self.schedule.step_ahead and not all(each.keeps_residual for each in self._fragments):
-                raise DataError(
-                    f"step_ahead={self.schedule.step_ahead:g} is a share of the residual, and {compressor!r} has none: "
-                    f"use a compressor with error feedback, such as EFSign(), or step_ahead=0"
-                )
+            check_step_ahead(self.schedule, self._fragments, compressor)
             self._settings = f"{self.schedule.text}, {compressor!r}, {self._fragments[0].optimizer!r}"
             check_same_settings(self.transport, self._settings)
         except BaseException:
@@ -220,7 +216,7 @@ class DiLoCo:
         if not self.schedule.delay:
             average = fragment.average(fragment.pseudo_gradient)
             with self._abort_on_error():
-                self._apply(fragment, average)
+                fragment.apply(average, self.schedule, self.rounds.nonfinite == "skip")
             return
         with self._abort_on_error():
             vector = fragment.pseudo_gradient()
@@ -232,14 +228,8 @@ class DiLoCo:
         pending, self._pending = self._pending, None
         average = pending.average.result()
         with self._abort_on_error():
-            self._apply(self._fragments[pending.fragment], average)
-
-    def _apply(self, fragment: GlobalFragment, average: Tensor) -> None:
-        fragment.outer_step(average)
-        if self.schedule.step_ahead:
-            fragment.set_parameters(self.schedule.step_ahead)
-        else:
-            fragment.mix(self.schedule.blend, self.rounds.nonfinite == "skip")
+            fragment = self._fragments[pending.fragment]
+            fragment.apply(average, self.schedule, self.rounds.nonfinite == "skip")
 
     @contextmanager
     def _abort_on_error(self) -> Iterator[None]:

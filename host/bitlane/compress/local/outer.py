@@ -11,22 +11,22 @@ learned (Xu, Huo and Huang, 2021, arXiv 2008.05823, "step ahead", there for grad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bitlane.errors import DataError
-from bitlane.support.scalars import as_number
 
 from ..compressor import Compressor, SavedState
 from ..ddp.states import check_identity, identity
 from ..ddp.steps import StepRunner
 from .fragments import Fragment
+from .schedule import RoundSchedule
 
 OuterOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
-_FIELDS = {"global", "optimizer", "average", "ahead"}
+_FIELDS = {"global", "optimizer", "average", "start"}
 
 
 def nesterov(parameters: list[Tensor]) -> torch.optim.Optimizer:
@@ -52,8 +52,6 @@ class GlobalFragment:
         The global copy.
     optimizer : torch.optim.Optimizer
         The outer optimizer.
-    ahead : float
-        Share of the residual by which the parameters were ahead of the copy when they were set.
 
     Raises
     ------
@@ -68,7 +66,7 @@ class GlobalFragment:
         self._parameters: list[Tensor] = [nn.Parameter(view) for view in fragment.views(self.vector)]
         self.optimizer = self._new_optimizer()
         self._runner = runner()
-        self.ahead = 0.0
+        self._start: Tensor | None = None  # what the parameters were set to, if they are ahead of the copy
         self._saved: SavedState | None = None  # of the runner, until its first average after a restart
         self._averaged = False
 
@@ -78,15 +76,8 @@ class GlobalFragment:
         The first is rounded to the types of the parameters. Otherwise rounding would look like training, and outer
         steps smaller than the resolution of a parameter would be lost.
         """
-        return self.fragment.rounded(self._origin()).sub_(self.fragment.vector()).float()
-
-    def _origin(self) -> Tensor:
-        """Return the global copy minus the share `ahead` of the residual, fragment.dtype [fragment.count]."""
-        if not self.ahead:
-            return self.vector
-        residual = self._runner.residual()
-        assert residual is not None, "DiLoCo refuses step_ahead without a residual"
-        return self.vector - self.ahead * residual[: self.fragment.count].to(self.vector)
+        start = self.vector if self._start is None else self._start
+        return self.fragment.rounded(start).sub_(self.fragment.vector()).float()
 
     def average(self, gradient: Callable[[], Tensor]) -> Tensor:
         """Return the average over ranks, with identical bytes on all; errors as in `StepRunner.average`."""
@@ -94,8 +85,24 @@ class GlobalFragment:
         self._averaged = True
         return average
 
+    def apply(self, average: Tensor, schedule: RoundSchedule, replace_nonfinite: bool) -> None:
+        """Step the global copy with an average pseudo-gradient, and set the parameters as the schedule says.
+
+        Parameters
+        ----------
+        average : Tensor, float32 [fragment.count]
+        schedule : RoundSchedule
+            Its `blend` and `step_ahead` count.
+        replace_nonfinite : bool
+            When parameters are blended, take the global value where that of this rank is NaN or infinite.
+        """
+        self.outer_step(average)
+        if schedule.blend:
+            self._mix(schedule.blend, replace_nonfinite)
+        else:
+            self.set_parameters(schedule.step_ahead)
+
     def outer_step(self, average: Tensor) -> None:
-        """Let the outer optimizer step the global copy with an average pseudo-gradient, float32 [fragment.count]."""
         for parameter, gradient in zip(self._parameters, self.fragment.views(average.to(self.vector)), strict=True):
             parameter.grad = gradient
         self.optimizer.step()
@@ -108,31 +115,28 @@ class GlobalFragment:
 
     def set_parameters(self, ahead: float = 0.0) -> None:
         """Set the parameters to the global copy minus `ahead` times the residual; 0 needs no residual."""
-        self.ahead = ahead
-        self.fragment.assign(self._origin())
+        self._start = None
+        if ahead:
+            residual = self._runner.residual()
+            assert residual is not None, "step_ahead is refused without a residual"
+            self._start = self.vector - ahead * residual[: self.fragment.count].to(self.vector)
+        self.fragment.assign(self.vector if self._start is None else self._start)
 
-    def mix(self, blend: float, replace_nonfinite: bool) -> None:
-        """Set the parameters to blend * parameters + (1 - blend) * global copy.
-
-        Parameters
-        ----------
-        blend : float
-            Weight of the parameters of this rank; 0 sets them to the global copy.
-        replace_nonfinite : bool
-            Take the global value where that of this rank is NaN or infinite.
-        """
-        if not blend:
-            self.set_parameters()
-            return
+    def _mix(self, blend: float, replace_nonfinite: bool) -> None:
+        """Set the parameters to blend * parameters + (1 - blend) * global copy."""
         own = self.fragment.vector()
         mixed = own * blend + self.vector * (1 - blend)
         self.fragment.assign(torch.where(torch.isfinite(own), mixed, self.vector) if replace_nonfinite else mixed)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of the state; "average" is that of the `StepRunner`, None before the first round."""
+        """Return a copy of the state.
+
+        "average" is the state of the `StepRunner`, None before the first round. "start" is what the parameters were set
+        to, None for the global copy.
+        """
         optimizer = copied(self.optimizer.state_dict())
-        average = self.average_state()
-        return {"global": self.vector.clone(), "optimizer": optimizer, "average": average, "ahead": self.ahead}
+        average, start = self.average_state(), copied(self._start)
+        return {"global": self.vector.clone(), "optimizer": optimizer, "average": average, "start": start}
 
     def average_state(self) -> SavedState | None:
         """Return a copy of the state of the `StepRunner`; None before the first round."""
@@ -150,7 +154,8 @@ class GlobalFragment:
         if not isinstance(state, Mapping) or set(state) != _FIELDS:
             raise DataError(f"the saved state of a fragment must have {', '.join(sorted(_FIELDS))}")
         check_vector("the global copy", state["global"], self.vector)
-        as_number("ahead of the saved state", state["ahead"])
+        if state["start"] is not None:
+            check_vector("the start", state["start"], self.vector)
         if state["average"] is not None:
             check_identity(state["average"], identity(compressor, rank, ranks, self.fragment.layout))
         trial = self._new_optimizer()
@@ -162,7 +167,7 @@ class GlobalFragment:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `check` has accepted."""
         self.vector.copy_(state["global"])
-        self.ahead = state["ahead"]
+        self._start = None if state["start"] is None else state["start"].to(self.vector, copy=True)
         self.optimizer.load_state_dict(copied(state["optimizer"]))
         self.reconnect(self._new_runner, state["average"])
 
@@ -174,6 +179,15 @@ class GlobalFragment:
                 f"got {type(optimizer).__name__}"
             )
         return optimizer
+
+
+def check_step_ahead(schedule: RoundSchedule, fragments: Iterable[GlobalFragment], compressor: Compressor) -> None:
+    """Raise DataError if parameters shall be ahead by a share of a residual, and there is none."""
+    if schedule.step_ahead and not all(each.keeps_residual for each in fragments):
+        raise DataError(
+            f"step_ahead={schedule.step_ahead:g} is a share of the residual, and {compressor!r} has none: use a "
+            f"compressor with error feedback, such as EFSign(), or step_ahead=0"
+        )
 
 
 def check_vector(name: str, value: object, like: Tensor) -> None:

@@ -11,17 +11,19 @@ import pytest
 from tests.helpers.elastic_members import EVERY, Crew, Plan, build
 from tests.helpers.elastic_oracle import expected
 
-from bitlane.compress import DGC, QSGD, ElasticDiLoCo, TopK
+from bitlane.compress import DGC, QSGD, EFSign, ElasticDiLoCo, TopK
 from bitlane.compress.elastic.membership import CoordinatorLost
 from bitlane.compress.local.diloco import FOUR_BITS
 from bitlane.compress.local.local_sgd import take_average
 from bitlane.compress.rank_state import state_of_bytes
+from bitlane.compress.registry import EXAMPLES, parse_compressor
 from bitlane.errors import DataError
 
 pytestmark = pytest.mark.torch
 
 STEPS = 12
 SILENCE = 1.0  # seconds, where a test waits for them
+AHEAD = {"step_ahead": 0.5}
 
 
 def check(crew, threads, rounds, compressor=FOUR_BITS, seed=7, **changes):
@@ -34,23 +36,25 @@ def check(crew, threads, rounds, compressor=FOUR_BITS, seed=7, **changes):
 
 
 @pytest.mark.parametrize(
-    "compressor",
+    ("compressor", "step_ahead"),
     [
-        pytest.param(FOUR_BITS, id="qsgd"),
-        pytest.param(QSGD(bits=4), id="plain", marks=pytest.mark.slow),
-        pytest.param(TopK(0.1, value_bits=8), id="topk", marks=pytest.mark.slow),
+        pytest.param(FOUR_BITS, 0.0, id="qsgd"),
+        pytest.param(EFSign(), 0.5, id="ahead"),
+        pytest.param(QSGD(bits=4), 0.0, id="plain", marks=pytest.mark.slow),
+        pytest.param(TopK(0.1, value_bits=8), 0.0, id="topk", marks=pytest.mark.slow),
+        pytest.param(TopK(0.1, value_bits=8), 1.0, id="topk, ahead", marks=pytest.mark.slow),
     ],
 )
-def test_the_others_go_on_after_a_death_between_rounds(compressor, seed, threads):
+def test_the_others_go_on_after_a_death_between_rounds(compressor, step_ahead, seed, threads):
     victim = random.Random(seed).choice("abc")
-    settings = {"compressor": compressor}
+    settings = {"compressor": compressor, "step_ahead": step_ahead}
     with Crew(3) as crew:
         for name in "abc":
             dies = EVERY + 2 if name == victim else None
             crew.start(name, Plan(seed=seed, dies_before=dies, settings=settings))
         crew.finish()
         rest = "abc".replace(victim, "")
-        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, compressor, seed)
+        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, compressor, seed, step_ahead=step_ahead)
         for name in rest:
             stats = crew.stats(name)
             assert (stats.generations, stats.rounds, stats.repeated, stats.lost) == (2, 4, 0, [victim])
@@ -66,14 +70,17 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize("exchanges", MOMENTS)
-def test_the_others_repeat_a_round_in_which_a_member_dies(exchanges, seed, threads):
+@pytest.mark.parametrize("ahead", [pytest.param(False, id=""), pytest.param(True, id="ahead", marks=pytest.mark.slow)])
+def test_the_others_repeat_a_round_in_which_a_member_dies(exchanges, ahead, seed, threads):
     victim = random.Random(seed).choice("abc")
+    settings = AHEAD if ahead else {}
     with Crew(3) as crew:
         for name in "abc":
-            crew.start(name, Plan(seed=seed, signal_in=(6, exchanges) if name == victim else None))
+            plan = Plan(seed=seed, signal_in=(6, exchanges) if name == victim else None, settings=settings)
+            crew.start(name, plan)
         crew.finish()
         rest = "abc".replace(victim, "")
-        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, seed=seed)
+        check(crew, threads, {3: "abc", 6: rest, 9: rest, 12: rest}, **{"seed": seed, **settings})
         assert all(crew.stats(name).repeated == 1 for name in rest)
 
 
@@ -101,18 +108,20 @@ def test_two_die_at_once_and_the_last_goes_on_alone(seed, threads):
         assert crew.coordinator.wait(20) == 0
 
 
-def test_a_member_joins_after_a_round(seed, threads):
+@pytest.mark.parametrize("ahead", [pytest.param(False, id=""), pytest.param(True, id="ahead", marks=pytest.mark.slow)])
+def test_a_member_joins_after_a_round(ahead, seed, threads):
+    settings = AHEAD if ahead else {}
     with Crew(2) as crew:
         for name in "ac":
-            crew.start(name, Plan(seed=seed, gates=(6,)))
+            crew.start(name, Plan(seed=seed, gates=(6,), settings=settings))
         for name in "ac":
             crew.until(name, "round", 6)
-        crew.start("b", Plan(seed=seed, build_seed=1))
+        crew.start("b", Plan(seed=seed, build_seed=1, settings=settings))
         crew.line("b joins with the state of step 0")
         crew.let_go("a", "c")
         crew.finish()
         assert crew.until("b", "joined")[1:] == (9, ("a", "b", "c"))
-        check(crew, threads, {3: "ac", 6: "ac", 9: "ac", 12: "abc"}, seed=seed)
+        check(crew, threads, {3: "ac", 6: "ac", 9: "ac", 12: "abc"}, **{"seed": seed, **settings})
 
 
 @pytest.mark.slow
@@ -130,23 +139,25 @@ def test_a_member_dies_and_comes_back(seed, threads):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, AHEAD], ids=["", "ahead"])
 @pytest.mark.parametrize("heir", ["joins", "stays"])
-def test_a_member_that_leaves_hands_over_what_it_has_not_sent(heir, seed, threads):
+def test_a_member_that_leaves_hands_over_what_it_has_not_sent(heir, settings, seed, threads):
     leaver = random.Random(seed).choice("abc")
     rest = "abc".replace(leaver, "")
     with Crew(3) as crew:
         for name in "abc":
-            crew.start(name, Plan(seed=seed, gates=(3,), leaves_after=5 if name == leaver else None))
+            plan = Plan(seed=seed, gates=(3,), leaves_after=5 if name == leaver else None, settings=settings)
+            crew.start(name, plan)
         for name in "abc":
             crew.until(name, "round", 3)
         if heir == "joins":  # in the formation before
-            crew.start("d", Plan(seed=seed, build_seed=1))
+            crew.start("d", Plan(seed=seed, build_seed=1, settings=settings))
             crew.line("d joins")
         crew.let_go(*"abc")
         crew.finish()
         rest += "d" * (heir == "joins")
         rounds = {3: "abc", 6: rest[:2], 9: rest, 12: rest}
-        check(crew, threads, rounds, seed=seed, left=leaver)
+        check(crew, threads, rounds, **{"seed": seed, "left": leaver, **settings})
         assert all(crew.stats(name).lost == [] for name in rest)
 
 
@@ -278,12 +289,24 @@ def test_a_training_continues_from_its_states(seed, threads):
         ({"fragments": 9}, "fragments=9 with every=3"),
         ({"state": {"step": 3}}, "not a state of ElasticDiLoCo: it has no format, fragments, inner, settings, tensors"),
         ({"nonfinite": "stop"}, "nonfinite must be one of"),
+        ({"step_ahead": 2}, "step_ahead must be 0 to 1"),
+        ({"step_ahead": 0.5, "blend": 0.5}, "it needs delay=0 and blend=0"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_connects(change, text):
     arguments = {"coordinator": "127.0.0.1:1", "every": 3, "patience": 0, **change}
     with pytest.raises(DataError, match=re.escape(text)):
         ElasticDiLoCo(build(0), arguments.pop("coordinator"), **arguments)
+
+
+@pytest.mark.parametrize("text", [text for text in EXAMPLES if "mqgrad" not in text and "dgc" not in text])
+def test_members_are_ahead_with_every_compressor_that_keeps_a_residual(text):
+    """As in `DiLoCo`: the others are refused before anything connects."""
+    without = text in ("none", "qsgd:bits=8", "terngrad")
+    with pytest.raises(
+        DataError if without else CoordinatorLost, match="is a share of the residual" if without else "coordinator"
+    ):
+        ElasticDiLoCo(build(0), "127.0.0.1:1", compressor=parse_compressor(text), every=3, step_ahead=0.5, patience=0)
 
 
 def test_a_state_of_other_settings_is_refused(seed):

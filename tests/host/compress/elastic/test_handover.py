@@ -11,6 +11,7 @@ from torch import nn
 
 from bitlane.compress import LQSGD, QSGD, MiCRO, TopK
 from bitlane.compress.collectives.cost_model import AlphaBetaModel
+from bitlane.compress.collectives.echo import EchoTransport
 from bitlane.compress.collectives.transport import run_ranks_in_threads
 from bitlane.compress.compressor import layout_of_shapes
 from bitlane.compress.compressors.uncompressed import Uncompressed
@@ -26,7 +27,7 @@ from bitlane.compress.elastic.handover import (
     unpacked_states,
 )
 from bitlane.compress.elastic.mesh import Unreached
-from bitlane.compress.local.fragments import Fragment
+from bitlane.compress.local.fragments import Fragment, split_parameters
 from bitlane.compress.local.outer import GlobalFragment, nesterov
 
 pytestmark = pytest.mark.torch
@@ -80,6 +81,33 @@ def test_one_that_joins_begins_without_a_residual(compressor, seed):
     new = relocated(compressor, old[0], 2, 3, 0.0)
     found = residual_of(compressor, new)
     assert found is None or not found.any()
+
+
+@pytest.mark.parametrize("compressor", KEEPING, ids=repr)
+def test_what_a_member_has_learned_does_not_change_with_the_members(compressor, seed):
+    """Parameters that are ahead of the global ones stay where they are when the residual gets another unit."""
+
+    def work(transport):
+        model = nn.Linear(40, 30)
+        (part,) = split_parameters(model, 1)
+
+        def runner(transport=transport):
+            return StepRunner(compressor, transport, AlphaBetaModel(), part.layout, part.device, Stats())
+
+        fragment = GlobalFragment(part, nesterov, runner)
+        generator = torch.Generator().manual_seed(seed % 2**40 + transport.rank)
+        learned = torch.randn(part.count, generator=generator)
+        fragment.outer_step(fragment.average(lambda: learned))
+        fragment.set_parameters(0.5)
+        part.assign(part.vector() - learned)
+        before, average = fragment.pseudo_gradient(), fragment.average_state()
+        ahead = (part.vector() + learned - fragment.vector).abs().max()
+        fragment.reconnect(lambda: runner(EchoTransport(1)), relocated(compressor, average, 0, 1, 0.5))
+        return before, fragment.pseudo_gradient(), learned, ahead
+
+    for before, after, learned, ahead in run_ranks_in_threads(2, work):
+        assert torch.equal(before, after) and ahead > 0.01
+        torch.testing.assert_close(after, learned, rtol=1e-4, atol=1e-4)
 
 
 def test_a_state_returns_and_changed_bytes_are_told(seed):
