@@ -15,7 +15,7 @@ from tests.helpers.simulation import run
 from bitlane.contract.latencies import words_latency
 from bitlane_hw.control.sequencer import Sequencer
 
-BUILDS = [(1, 1, 1), (2, 3, 1), (8, 3, 1), (2, 1, 2), (8, 3, 4)]  # rows_per_beat, outputs, ports
+BUILDS = [(1, 1, 1), (2, 3, 1), (8, 3, 1), (8, 1, 4)]  # rows_per_beat, outputs, ports
 
 
 @dataclass(frozen=True)
