@@ -22,10 +22,10 @@ class Reader(wiring.Component):
     (`fifo_beats` each) have room. Data is always accepted, because a FIFO has room for everything that was requested. A
     beat that arrives while no burst is outstanding is dropped: it answers a burst from before a reset.
 
-    Throughput: one beat a cycle as long as the latency of the memory is below `fifo_beats - 48` cycles. Backpressure: a
-    stream that is not consumed stops the requests of that stream. A response that is not OKAY appears in `response`;
-    the owner must then lower `enable`. `idle` means that no burst is requested or outstanding; only then may the block
-    be reset.
+    Throughput: one beat a cycle as long as the latency of the memory is below `fifo_beats - 48` cycles, with several
+    ports 3 less, because a take comes later. Backpressure: a stream that is not consumed stops the requests of that
+    stream. A response that is not OKAY appears in `response`; the owner must then lower `enable`. `idle` means that no
+    burst is requested or outstanding; only then may the block be reset.
 
     Parameters
     ----------
