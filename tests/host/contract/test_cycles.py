@@ -57,7 +57,7 @@ def arrivals(tokens, geometry, begin, latency):
             first = max(begin + number + 1 + latency, bus_free)
             asked_for[stream] = [first + beat for beat in range(beats)]
             bus_free = first + beats
-        times.append(asked_for[stream].pop(0) + 2)
+        times.append(asked_for[stream].pop(0) + (2 if geometry.ports == 1 else 3))  # a credit takes one more
     return times
 
 
@@ -69,6 +69,7 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
     publish = update_latency(geometry.rows_per_beat, table) + first_chunk - 1
     if geometry.shards > 1:  # two registers each way, and a cycle a level of adders
         publish += 4 + {2: 1, 4: 2, 8: 3}[geometry.shards]
+    crossing = 0 if geometry.ports == 1 else 4  # two registers to the ports, and two back
     waits = chunks // 2 if geometry.base_bits == 1 else 0
     tail = geometry.row_words + waits - first_chunk
     chunk_beats = 16 // geometry.rows_per_beat
@@ -93,7 +94,7 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
         else:
             number += 1
             if number == loads:
-                go = cycle + 6 + (geometry.rows_per_beat - 1).bit_length()
+                go = cycle + crossing + 6 + (geometry.rows_per_beat - 1).bit_length()
             if draw:
                 draw_ends = cycle + 2
             if batch_ends and chunks == 1:
@@ -101,7 +102,7 @@ def simulated(geometry, epochs, snapshots, staleness, timing):
             if batch_ends:
                 publications.append(cycle + publish)
             if epoch_ends:
-                stamps.append(cycle + publish - 1 + tail)
+                stamps.append(cycle + crossing + publish - 1 + tail)
                 stored = geometry.outputs * chunks * (chunk_beats + 2)
                 stored *= snapshots or len(stamps) == epochs
                 go = stamps[-1] + stored + record_beats + 2 + 2
@@ -224,7 +225,8 @@ def test_staleness_leaves_no_bubble(seed):
         drain = update_latency(geometry.rows_per_beat, shards=geometry.shards) - 1 + geometry.row_words - 1
         record = geometry.record_words // (geometry.words_per_beat // geometry.ports) + 2 + 2 - 1
         labels = geometry.outputs  # the labels are taken during the drain
-        assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record
+        crossing = 0 if geometry.ports == 1 else 4  # to several ports and back
+        assert np.diff(counts.epoch_cycles)[0] == geometry.beats - labels + drain + record + crossing
 
 
 def test_memory_latency_is_paid_once_per_run(seed):
