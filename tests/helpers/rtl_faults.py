@@ -120,7 +120,7 @@ FAULTS = (
     RtlFault(names.SCHEDULE, "control/schedule", "scale.mantissa * self.decay", "scale.mantissa * 65536"),
     RtlFault(names.SEQUENCER, "control/sequencer", "bank ^ ~first_batch", "bank"),
     RtlFault(names.SEQUENCER, "control/sequencer", "settings.batch_tail", "config.rows_per_beat"),
-    RtlFault(names.SEQUENCER, "control/publish_timer", "words", "words - 1", "bit_select({}, 1)", first=False),
+    RtlFault(names.SEQUENCER, "control/publish_timer", "words", "words ^ 1", "bit_select({}, 1)", first=False),
     RtlFault(names.READ_PATH, "memory/port_credits", "Cat(words)", "Cat(*words[::-1])", first=False),
     RtlFault(names.MODEL_ROUNDING, "datapath/rounding", "seed + SEED_STEP", "seed", "Mux(loading, seed, {})"),
     # Every run ends with a comparison of the seed: the checks of the rounded weights, which come first, find it too.

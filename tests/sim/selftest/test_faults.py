@@ -43,7 +43,9 @@ def simulate(tmp_path_factory: pytest.TempPathFactory) -> Examine:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("BITLANE_CACHE", str(folder))
                 patch.setattr(build, "COMPILER_FLAGS", tuple("-O0" if f == "-O2" else f for f in build.COMPILER_FLAGS))
-                libraries[config] = build_verilog(faulty_verilog(config, folder / "hw", choice)), choice
+                verilog = faulty_verilog(config, folder / "hw", choice)
+                library = build_verilog(verilog, axi4_ports=config.ports, memories=config.ports)
+                libraries[config] = library, choice
         library, choice = libraries[config]
         choice.write_text(f"{number}\n")
         with RtlDevice(config, CAPACITY, library=library) as device:
