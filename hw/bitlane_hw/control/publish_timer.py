@@ -45,9 +45,8 @@ class PublishTimer(wiring.Component):
         config, settings = self._config, self.settings
         latency = update_latency(config.rows_per_beat, config.table_lanes, config.random_rounding, config.shards)
         half = settings.half_digit if config.table_lanes else 0
-        words = register(
-            m, settings.base_digits + settings.draws + half, "words"
-        )  # of the first chunk, 1 to MAX_DIGITS
+        # Of the first chunk, 1 to MAX_DIGITS.
+        words = register(m, settings.base_digits + settings.draws + half, "words")
         begun = delay_valid(m, self.batch_taken, latency - 2, "begun")[-1]
         published = Cat(0, *delay_valid(m, begun, MAX_DIGITS, "published"))
         m.d.comb += self.published.eq(published.bit_select(words, 1))
