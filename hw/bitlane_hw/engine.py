@@ -231,13 +231,13 @@ class Engine(wiring.Component):
         for port, writer in enumerate(writers):
             m.d.comb += writer.requests.valid.eq(given.valid & self.run.storing if port else given.valid)
 
-    def _foretold(self, m, platform, sequencer, core):
-        """Return when the sequencer may count on the model of a batch, without a flag from the core."""
+    def _predict_published(self, m, platform, sequencer, core):
+        """Return the predicted `published` of the core; the assertion compares both."""
         m.submodules.publish_timer = timer = PublishTimer(self._config)
         m.d.comb += [timer.settings.eq(self.settings), timer.batch_taken.eq(sequencer.batch_taken)]
         if isinstance(platform, Asserting):
-            foretold = delay_valid(m, timer.published, words_latency(self._config.ports), "foretold")[-1]
-            expect(m, platform, foretold == core.published, "a batch is not published at the time that was foretold")
+            predicted = delay_valid(m, timer.published, words_latency(self._config.ports), "predicted")[-1]
+            expect(m, platform, predicted == core.published, "a batch is not published when the timer predicts it")
         return timer.published
 
     def _connect_samples(self, m, platform, sequencer, row_buffer, cores, loaded):
@@ -251,7 +251,7 @@ class Engine(wiring.Component):
             sequencer.settings.eq(self.settings),
             sequencer.epoch_go.eq(self.run.epoch_go),
             sequencer.published.eq(
-                first.published if self._config.ports == 1 else self._foretold(m, platform, sequencer, first)
+                first.published if self._config.ports == 1 else self._predict_published(m, platform, sequencer, first)
             ),
             sequencer.loaded.eq(loaded),
             row_buffer.w_stream.valid.eq(delay_valid(m, sequencer.digits.valid, 1, "retained_valid")[0]),

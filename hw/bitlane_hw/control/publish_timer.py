@@ -1,4 +1,4 @@
-"""The time at which the model of a batch is published, told beforehand."""
+"""The prediction of when the model of a batch is published."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bitlane_hw.common.payloads import settings_layout
 
 
 class PublishTimer(wiring.Component):
-    """Count the cycles from the end of a batch to its model, so that no flag has to cross the chip.
+    """Predict when the model of a batch is published, so that no flag has to cross the chip.
 
-    Behind the sequencer all latencies are fixed: the first chunk of a batch is published `update_latency` cycles after
-    the end of the batch, and one more for each further word of a chunk. Words reach the lanes `words_latency` cycles
-    after they are taken, the end of a batch as well as the first digits of the next one. So the sequencer takes these
-    before the model is there, and a batch waits no longer than with one port.
+    Behind the sequencer all latencies are fixed: the first chunk of a batch is published `update_latency` cycles
+    after the end of the batch, and one more for each further word of a chunk. All words reach the lanes
+    `words_latency` cycles after they are taken. So the sequencer can take the first digits of the next batch as many
+    cycles before its model is there, and a batch waits no longer than with one port.
 
     Parameters
     ----------

@@ -25,9 +25,10 @@ def port_credits(harness: ProofHarness) -> None:
     for port, parts in enumerate(block.parts):
         for i, part in enumerate(parts):
             arrived = block.arrived[port][i]
+            entered = harness.past(arrived)
             level = harness.count(arrived, part.ready, bits=8)  # beats in the FIFO
             harness.assume(implies(arrived, level < PORTED.fifo_beats))
-            harness.assume(part.valid | (level == harness.past(arrived)))
+            harness.assume(part.valid | (level == entered))
             on_the_way: Any = sum(
                 inside[f"{name}_{port}_{i}_{stage + 1}"]
                 for name in ("arrived", "take")
@@ -38,8 +39,7 @@ def port_credits(harness: ProofHarness) -> None:
                 # invariants
                 level == inside[f"credit_{port}_{i}"] + on_the_way,
                 level <= PORTED.fifo_beats,
-                implies(inside[f"arrived_{port}_{i}_1"], harness.past(arrived)),
-                implies(harness.past(arrived), inside[f"arrived_{port}_{i}_1"]),
+                inside[f"arrived_{port}_{i}_1"] == entered,
             )
     harness.cover(block.parts[0][0].ready & block.parts[1][0].ready & (inside["credit_0_0"] == 2))
     harness.cover(~base.valid & (inside["credit_0_0"] == 3))  # the other port is slower

@@ -83,8 +83,8 @@ class DiLoCo:
         Share of what the compressor has not sent yet, 0 to 1, that a rank keeps in its own parameters after a round.
         Without it a rank trains on from the global parameters, and what it has learned and not sent comes back rounds
         later. 0.5 is good with signs and sparse values, and no gain with 4 bits (`docs/compression.md`). It needs a
-        compressor with a residual (not DGC), `delay=0` and `blend=0`. From "step ahead" of Xu, Huo and Huang, 2021
-        (arXiv 2008.05823).
+        compressor with a residual (not DGC), `delay=0` and `blend=0`, and memory for one more copy of the parameters.
+        From "step ahead" of Xu, Huo and Huang, 2021 (arXiv 2008.05823).
     **settings
         Fields of `RoundSettings`:
 

@@ -103,6 +103,7 @@ class GlobalFragment:
             self.set_parameters(schedule.step_ahead)
 
     def outer_step(self, average: Tensor) -> None:
+        """Let the outer optimizer step the global copy with an average pseudo-gradient, float32 [fragment.count]."""
         for parameter, gradient in zip(self._parameters, self.fragment.views(average.to(self.vector)), strict=True):
             parameter.grad = gradient
         self.optimizer.step()
@@ -182,7 +183,7 @@ class GlobalFragment:
 
 
 def check_step_ahead(schedule: RoundSchedule, fragments: Iterable[GlobalFragment], compressor: Compressor) -> None:
-    """Raise DataError if parameters shall be ahead by a share of a residual, and there is none."""
+    """Raise DataError if `step_ahead` is not 0 and the compressor keeps no residual."""
     if schedule.step_ahead and not all(each.keeps_residual for each in fragments):
         raise DataError(
             f"step_ahead={schedule.step_ahead:g} is a share of the residual, and {compressor!r} has none: use a "

@@ -39,5 +39,5 @@ def redistribute_local(compressor: Compressor, states: Sequence[SavedState], ran
         begun = fragment["average"] is not None
         new = redistribute(with_own_seed(compressor, number), averages, ranks) if begun else [None] * ranks
         for state, average in zip(converted, new, strict=True):
-            state["fragments"].append({**fragment, "average": average})
+            state["fragments"].append({**fragment, "average": average, "start": None})
     return converted
